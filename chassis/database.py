@@ -1,0 +1,62 @@
+"""Connections to Postgres with our time limits on them, and the SQL and Lua that travel inside the packages."""
+
+import asyncio
+from functools import cache
+from importlib.resources import files
+
+
+import asyncpg
+
+from chassis.problems import Problem, busy
+from chassis.settings import Settings
+
+
+# What a broken or restarting Postgres raises; whoever meets one answers 503 or tries again, never 500.
+STORE_AWAY = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    ConnectionError,
+    OSError,
+    asyncio.TimeoutError,
+)
+
+
+async def open_pool(settings: Settings, *, connections: int | None = None) -> "asyncpg.Pool[asyncpg.Record]":
+    """A pool whose statements, lock waits and idle transactions are bounded by `settings`.
+
+    The pool connects lazily: a process starts, and says that it is not ready, while Postgres is away.
+    """
+    return await asyncpg.create_pool(
+        settings.database_url,
+        min_size=0,
+        max_size=connections or settings.database_connections,
+        timeout=5,
+        command_timeout=settings.statement_timeout_seconds + 1,
+        max_inactive_connection_lifetime=300,
+        server_settings={
+            "application_name": "fairgate",
+            "statement_timeout": _milliseconds(settings.statement_timeout_seconds),
+            "lock_timeout": _milliseconds(settings.lock_timeout_seconds),
+            "idle_in_transaction_session_timeout": _milliseconds(settings.statement_timeout_seconds),
+            "timezone": "UTC",
+        },
+    )
+
+
+def store_away(error: BaseException) -> Problem:
+    """The problem that tells a caller that Postgres cannot be reached."""
+    return busy(f"The database cannot be reached now ({type(error).__name__}). Nothing was lost; try again shortly.")
+
+
+@cache
+def read_text(package: str, *path: str) -> str:
+    """The text of a file that travels inside `package`: SQL, Lua, HTML."""
+    return files(package).joinpath(*path).read_text(encoding="utf-8")
+
+
+def _milliseconds(seconds: float) -> str:
+    return str(round(seconds * 1000))

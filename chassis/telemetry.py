@@ -1,0 +1,74 @@
+"""What a process tells about itself: JSON logs without secrets, and Prometheus metrics that add up over workers."""
+
+import logging
+import os
+import re
+import sys
+from collections.abc import MutableMapping
+from typing import Any
+
+import orjson
+import structlog
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+# A word that opens a secret hides what follows it, wherever in a log line it stands.
+_SECRET_NAMES = re.compile(r"(authorization|cookie|secret|password|token|ticket|pass|api_key|master_key)$", re.IGNORECASE)
+_SECRET_VALUES = re.compile(
+    r"(fgk_[A-Za-z0-9_-]{6})[A-Za-z0-9_-]+|(eyJ[A-Za-z0-9_-]{8})[A-Za-z0-9_.-]+|(://[^:/@\s]*:)[^@\s]+(?=@)"
+)
+
+REQUESTS = Counter("fairgate_http_requests", "HTTP answers by process, route and status", ["process", "route", "status"])
+REQUEST_SECONDS = Histogram(
+    "fairgate_http_request_seconds",
+    "Time from a request's arrival to its answer",
+    ["process", "route"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+)
+LOOP_RUNS = Counter("fairgate_loop_runs", "Passes of a background loop by outcome", ["loop", "outcome"])
+
+
+def configure_logging(level: str) -> None:
+    """Send structlog's and the standard library's records to standard error, one JSON object a line."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        hide_secrets,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.processors.JSONRenderer(serializer=_dumps)],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared, processor=structlog.processors.JSONRenderer(serializer=_dumps)
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+
+
+def hide_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Blank every value whose name or shape says that it is a secret."""
+    for name, value in event.items():
+        if _SECRET_NAMES.search(name):
+            event[name] = "[hidden]"
+        elif isinstance(value, str):
+            event[name] = _SECRET_VALUES.sub(lambda found: f"{found[1] or found[2] or found[3]}[hidden]", value)
+    return event
+
+
+def metrics_page() -> tuple[bytes, str]:
+    """The Prometheus page and its content type; sums over workers where PROMETHEUS_MULTIPROC_DIR names their folder."""
+    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+        return generate_latest(REGISTRY), CONTENT_TYPE_LATEST
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+def _dumps(value: Any, **_options: Any) -> str:
+    return orjson.dumps(value, default=str).decode()
