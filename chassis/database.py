@@ -4,12 +4,10 @@ import asyncio
 from functools import cache
 from importlib.resources import files
 
-
 import asyncpg
 
 from chassis.problems import Problem, busy
 from chassis.settings import Settings
-
 
 # What a broken or restarting Postgres raises; whoever meets one answers 503 or tries again, never 500.
 STORE_AWAY = (

@@ -13,12 +13,16 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 from prometheus_client.multiprocess import MultiProcessCollector
 
 # A word that opens a secret hides what follows it, wherever in a log line it stands.
-_SECRET_NAMES = re.compile(r"(authorization|cookie|secret|password|token|ticket|pass|api_key|master_key)$", re.IGNORECASE)
+_SECRET_NAMES = re.compile(
+    r"(authorization|cookie|secret|password|token|ticket|pass|api_key|master_key)$", re.IGNORECASE
+)
 _SECRET_VALUES = re.compile(
     r"(fgk_[A-Za-z0-9_-]{6})[A-Za-z0-9_-]+|(eyJ[A-Za-z0-9_-]{8})[A-Za-z0-9_.-]+|(://[^:/@\s]*:)[^@\s]+(?=@)"
 )
 
-REQUESTS = Counter("fairgate_http_requests", "HTTP answers by process, route and status", ["process", "route", "status"])
+REQUESTS = Counter(
+    "fairgate_http_requests", "HTTP answers by process, route and status", ["process", "route", "status"]
+)
 REQUEST_SECONDS = Histogram(
     "fairgate_http_request_seconds",
     "Time from a request's arrival to its answer",
@@ -66,7 +70,7 @@ def metrics_page() -> tuple[bytes, str]:
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         return generate_latest(REGISTRY), CONTENT_TYPE_LATEST
     registry = CollectorRegistry()
-    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    MultiProcessCollector(registry)
     return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
