@@ -111,7 +111,7 @@ class Shell:
                 await problem_response(Problem("internal", "It has been logged under this request_id."))(
                     scope, receive, send_marked
                 )
-        route = getattr(scope.get("route"), "path", "unmatched")
+        route = getattr(scope.get("endpoint"), "__name__", "unmatched")
         REQUESTS.labels(self.name, route, status).inc()
         REQUEST_SECONDS.labels(self.name, route).observe(time.perf_counter() - started)
 

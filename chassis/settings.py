@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsError as UnreadableVariable
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
@@ -35,6 +36,12 @@ class Settings(BaseSettings):
     stock_host: str = "127.0.0.1"
     stock_port: int = Field(8002, ge=1, le=65535)
     stock_workers: int = Field(1, ge=1, le=64)
+    reconciler_host: str = "127.0.0.1"
+    reconciler_port: int = Field(8004, ge=1, le=65535)
+    sweep_interval_seconds: float = Field(1.0, gt=0, le=3600)
+    rebalance_interval_seconds: float = Field(2.0, gt=0, le=3600)
+    repair_interval_seconds: float = Field(30.0, gt=0, le=86_400)
+    payment_interval_seconds: float = Field(2.0, gt=0, le=3600)
     database_connections: int = Field(16, ge=2, le=500)
     statement_timeout_seconds: float = Field(5.0, gt=0, le=300)
     lock_timeout_seconds: float = Field(3.0, gt=0, le=300)
@@ -52,6 +59,8 @@ class Settings(BaseSettings):
             return cls()  # pydantic-settings fills the fields from the environment
         except ValidationError as error:
             raise SettingsError(_explain(error)) from None
+        except UnreadableVariable as error:
+            raise SettingsError(f"The settings cannot be used: {error}; lists are written as JSON") from None
 
     @property
     def master_key_bytes(self) -> bytes:
