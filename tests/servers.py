@@ -4,7 +4,9 @@ Run as a script it keeps a stack on the folder it is given and prints its addres
 that no server outlives a killed pytest.
 """
 
+import argparse
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
@@ -15,7 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fairgate.stack.embedded import open_stack
+import psutil
+
+from fairgate.stack.embedded import Mode, open_stack
+from fairgate.stack.errors import StackError
+from fairgate.stack.signals import run_until_stopped
 from fairgate.stack.supervisor import READY_POLL_SECONDS, Service
 
 START_SECONDS = 60.0
@@ -52,7 +58,7 @@ class RunningServers:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, "the embedded stack did not start; its reason stands above"
-        return Servers(**json.loads(line))
+        return Servers(*json.loads(line))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -121,17 +127,45 @@ async def until(condition: Callable[[], Awaitable[bool]], seconds: float = START
             await asyncio.sleep(READY_POLL_SECONDS)
 
 
-async def keep(folder: Path) -> None:
-    """Keep a stack on `folder` until our input ends."""
-    async with open_stack(folder, durable=False) as stack:
-        print(
-            json.dumps(
-                {"database_url": stack.database_url, "redis_url": stack.redis_url, "master_key": stack.master_key}
-            )
-        )
-        sys.stdout.flush()
-        await asyncio.to_thread(sys.stdin.read)
+def processes_on(folder: Path) -> list[str]:
+    """The processes that work in `folder` or were started with it: what must be gone after a stop."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            words = " ".join(process.cmdline())
+            if str(folder) in words or Path(process.cwd()).is_relative_to(folder):
+                found.append(f"{process.pid} {words}")
+    return found
+
+
+async def gone(folder: Path) -> None:
+    """Wait until no process works on `folder` any more."""
+
+    async def none_left() -> bool:
+        return not processes_on(folder)
+
+    await until(none_left)
+
+
+async def keep(folder: Path, mode: Mode, durable: bool) -> int:
+    """Keep a stack on `folder` until our input ends; a refusal is one line and exit code 1, as in the command line."""
+    try:
+        async with open_stack(folder, mode, durable=durable) as stack:
+            print(json.dumps([stack.database_url, stack.redis_url, stack.master_key]))
+            sys.stdout.flush()
+            ended = asyncio.Event()
+            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
+            await ended.wait()
+    except StackError as refusal:
+        print(refusal, file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    asyncio.run(keep(Path(sys.argv[1])))
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("folder", type=Path)
+    arguments.add_argument("--join", action="store_const", const="join-or-own", default="own", dest="mode")
+    arguments.add_argument("--durable", action="store_true")
+    given = arguments.parse_args()
+    sys.exit(run_until_stopped(keep(given.folder, given.mode, given.durable)))

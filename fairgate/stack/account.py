@@ -1,11 +1,10 @@
 """Which account runs the servers and in which folder it may work: root steps down, and no folder but ours changes.
 
 Postgres refuses to run as root, and a checkout below a closed folder cannot be entered by anybody else; then the
-servers' data live below /var/lib/fairgate under a name made from the folder's path, with a pointer left in the folder.
+servers' data live below /var/lib/fairgate, with a pointer left in the folder.
 """
 
 import contextlib
-import hashlib
 import os
 import pwd
 import stat
@@ -77,26 +76,27 @@ def choose_place(folder: Path, account: Account | None) -> Path:
             return place
     elif may(account, "x", folder):
         return folder
-    place = shared_folder(hashlib.sha256(os.fsencode(folder)).hexdigest()[:16])
+    # Never a place that is there already: whoever removed the folder wants to start afresh.
+    place = Path(tempfile.mkdtemp(prefix=f"{folder.parent.name}-", dir=shared_root()))
+    place.chmod(0o711)
     (place / ORIGIN).write_text(f"{folder}\n", encoding="utf-8")
     pointer.write_text(f"{place}\n", encoding="utf-8")
     return place
 
 
-def shared_folder(name: str) -> Path:
-    """A folder of root's that every account may pass through: below /var/lib, else in the temporary folder."""
-    try:
-        SHARED_ROOT.mkdir(mode=0o755, exist_ok=True)
-        root = SHARED_ROOT
-    except OSError:
-        root = Path(tempfile.gettempdir()) / "fairgate"
-        root.mkdir(mode=0o755, exist_ok=True)
-    for made in (root, root / name):
-        made.mkdir(mode=0o755, exist_ok=True)
-        found = made.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-            raise StackError(f"{made} belongs to somebody else: remove it, or choose another folder with --data DIR.")
-    return root / name
+def shared_root() -> Path:
+    """Our folder that every account may pass through: below /var/lib, else in the temporary folder."""
+    for root in (SHARED_ROOT, Path(tempfile.gettempdir()) / "fairgate"):
+        with contextlib.suppress(OSError):
+            if not root.exists():
+                root.mkdir()
+                root.chmod(0o755)  # whatever the umask: other accounts pass through
+            found = root.lstat()
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and os.access(root, os.W_OK):
+                return root
+    raise StackError(
+        f"Fairgate cannot write to {SHARED_ROOT}: make that folder, or start Fairgate as an ordinary user."
+    )
 
 
 def own_folder(path: Path, account: Account | None) -> Path:

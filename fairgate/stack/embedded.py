@@ -17,9 +17,9 @@ from typing import Literal
 from fairgate.stack.account import Account, choose_place, own_folder, server_account
 from fairgate.stack.errors import StackError
 from fairgate.stack.folder import POLL_SECONDS, Addresses, DataFolder
-from fairgate.stack.postgres import Postgres, find_postgres
+from fairgate.stack.postgres import find_postgres
 from fairgate.stack.supervisor import Supervisor
-from fairgate.stack.valkey import Valkey, find_valkey
+from fairgate.stack.valkey import find_valkey
 
 DEFAULT_FOLDER = Path(".fairgate")
 JOIN_SECONDS = 30.0
@@ -70,17 +70,13 @@ async def open_stack(
                 folder.announce(addresses)
                 block.push_async_callback(_end, folder)
             master_key = os.environ.get("FAIRGATE_MASTER_KEY") or folder.secret("master")
-        yield Stack(
-            os.environ.get("FAIRGATE_DATABASE_URL") or addresses.database_url,
-            os.environ.get("FAIRGATE_REDIS_URL") or addresses.redis_url,
-            master_key,
-            supervisor,
-        )
+        named = _named_urls()
+        yield Stack(named[0] or addresses.database_url, named[1] or addresses.redis_url, master_key, supervisor)
 
 
 async def _addresses(folder: DataFolder, mode: Mode, block: contextlib.AsyncExitStack) -> Addresses | None:
     """Servers that run already, or None when we own the folder from now on and shall start them."""
-    named = (os.environ.get("FAIRGATE_DATABASE_URL"), os.environ.get("FAIRGATE_REDIS_URL"))
+    named = _named_urls()
     if named[0] and named[1]:
         return Addresses(os.getpid(), named[0], named[1])
     deadline = time.monotonic() + JOIN_SECONDS
@@ -109,31 +105,31 @@ async def _start_servers(
     place = choose_place(folder.path, account)
     account = server_account(keep=_owner_id(place / "postgres"))
     run = _run_folder(place, account, block)
-    postgres = find_postgres(place, run, account, folder.secret("postgres"), durable=durable)
-    valkey = find_valkey(place, run, account, folder.secret("valkey"), durable=durable)
-    starts = []
-    if not os.environ.get("FAIRGATE_DATABASE_URL"):
-        starts.append(asyncio.create_task(_start_postgres(postgres, supervisor)))
-    if not os.environ.get("FAIRGATE_REDIS_URL"):
-        starts.append(asyncio.create_task(_start_valkey(valkey, supervisor)))
+
+    async def postgres_url() -> str:
+        postgres = find_postgres(place, run, account, folder.secret("postgres"), durable=durable)
+        await postgres.make_data(supervisor)
+        await supervisor.start(postgres.service())
+        return postgres.url
+
+    async def redis_url() -> str:
+        valkey = find_valkey(place, run, account, folder.secret("valkey"), durable=durable)
+        valkey.make_data()
+        await supervisor.start(valkey.service())
+        return valkey.url
+
+    named = _named_urls()
+    starts = [
+        asyncio.create_task(_given(url) if url else start())
+        for url, start in zip(named, (postgres_url, redis_url), strict=True)
+    ]
     try:
-        await asyncio.gather(*starts)
+        return Addresses(os.getpid(), *await asyncio.gather(*starts))
     except BaseException:
         for start in starts:
             start.cancel()
         await asyncio.wait(starts)
         raise
-    return Addresses(os.getpid(), postgres.url, valkey.url)
-
-
-async def _start_postgres(postgres: Postgres, supervisor: Supervisor) -> None:
-    await postgres.make_data(supervisor)
-    await supervisor.start(postgres.service())
-
-
-async def _start_valkey(valkey: Valkey, supervisor: Supervisor) -> None:
-    valkey.make_data()
-    await supervisor.start(valkey.service())
 
 
 async def _end(folder: DataFolder) -> None:
@@ -149,6 +145,15 @@ def _run_folder(place: Path, account: Account | None, block: contextlib.AsyncExi
     temporary = Path(block.enter_context(tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True)))
     temporary.chmod(0o711)
     return own_folder(temporary / "run", account)
+
+
+def _named_urls() -> tuple[str | None, str | None]:
+    """The servers of the operator's own, where they are named."""
+    return os.environ.get("FAIRGATE_DATABASE_URL") or None, os.environ.get("FAIRGATE_REDIS_URL") or None
+
+
+async def _given(url: str) -> str:
+    return url
 
 
 def _owner_id(path: Path) -> int | None:

@@ -58,7 +58,7 @@ def _take_lock(path: str, wait_seconds: float) -> None:
             break
         except BlockingIOError:
             if time.monotonic() > deadline:
-                print(f"{path} is still locked by an earlier server", file=sys.stderr)
+                print(f"An earlier server still holds {path}: end it, then start again.", file=sys.stderr)
                 sys.exit(LOCK_BUSY_EXIT)
             time.sleep(LOCK_POLL_SECONDS)
     os.set_inheritable(descriptor, True)

@@ -17,7 +17,7 @@ def fresh_log(path: Path) -> None:
 
 def bound(path: Path) -> None:
     """Set a log that grew past its bound aside and empty it; its writer appends, so it goes on at the new start."""
-    if path.stat().st_size > LOG_BYTES_MAX:
+    if path.exists() and path.stat().st_size > LOG_BYTES_MAX:
         shutil.copyfile(path, path.with_name(path.name + ".1"))
         with path.open("r+b") as file:
             file.truncate(0)

