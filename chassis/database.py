@@ -3,11 +3,17 @@
 import asyncio
 from functools import cache
 from importlib.resources import files
+from typing import TypeAlias
 
 import asyncpg
+from asyncpg.pool import PoolConnectionProxy
 
 from chassis.problems import Problem, busy
 from chassis.settings import Settings
+
+# asyncpg's classes take parameters in their stubs only, so the aliases are strings.
+Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]"
 
 # What a broken or restarting Postgres raises; whoever meets one answers 503 or tries again, never 500.
 STORE_AWAY = (
@@ -23,7 +29,7 @@ STORE_AWAY = (
 )
 
 
-async def open_pool(settings: Settings, *, connections: int | None = None) -> "asyncpg.Pool[asyncpg.Record]":
+async def open_pool(settings: Settings, *, connections: int | None = None) -> Pool:
     """A pool whose statements, lock waits and idle transactions are bounded by `settings`.
 
     The pool connects lazily: a process starts, and says that it is not ready, while Postgres is away.

@@ -11,7 +11,7 @@ from typing import Literal
 import asyncpg
 from starlette.requests import Request
 
-from chassis.database import read_text
+from chassis.database import Pool, read_text
 from chassis.problems import Problem
 
 Role = Literal["shop", "operator", "admin"]
@@ -49,7 +49,7 @@ class StoredKey:
 class ApiKeys:
     """The API keys in Postgres, each found one remembered for two seconds."""
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._kept: dict[str, tuple[float, StoredKey | None]] = {}
 

@@ -1,8 +1,6 @@
 """Leases: at most one process leads a role at a time, judged by the database's clock and told apart by a term."""
 
-import asyncpg
-
-from chassis.database import read_text
+from chassis.database import Pool, read_text
 
 LEASE_SECONDS = 2.0
 
@@ -10,7 +8,7 @@ LEASE_SECONDS = 2.0
 class Lease:
     """A bid for one role. Whoever holds it renews each half second; two seconds of silence pass it on."""
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", role: str, holder: str) -> None:
+    def __init__(self, pool: Pool, role: str, holder: str) -> None:
         self._pool = pool
         self.role = role
         self.holder = holder

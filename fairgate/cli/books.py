@@ -1,0 +1,72 @@
+"""What a command needs open: the stores of a running stack or its own, checked to hold our schema."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import asyncpg
+import typer
+
+from chassis.database import STORE_AWAY, open_pool
+from chassis.problems import Problem
+from chassis.settings import Settings, SettingsError
+from fairgate.stack.embedded import DEFAULT_FOLDER, Stack, open_stack
+from fairgate.stack.errors import StackError
+
+T = TypeVar("T")
+DataOption = Annotated[Path, typer.Option("--data", help="Folder of the embedded stack's data.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+DEFAULT_DATA = DEFAULT_FOLDER
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """Open stores for one command."""
+
+    stack: Stack
+    settings: Settings
+    pool: "asyncpg.Pool[asyncpg.Record]"
+
+
+def settings_for(stack: Stack) -> Settings:
+    """The environment's settings with this stack's servers. Raises SettingsError."""
+    os.environ.update(
+        FAIRGATE_DATABASE_URL=stack.database_url, FAIRGATE_REDIS_URL=stack.redis_url, FAIRGATE_MASTER_KEY=stack.master_key
+    )
+    return Settings.from_environment()
+
+
+@contextlib.asynccontextmanager
+async def open_books(data: Path) -> AsyncIterator[Books]:
+    """Join the stack that runs on `data`, or run one for the block. Raises StackError, SettingsError."""
+    from fairgate.migrations.migrate import migrate  # SQLAlchemy takes a while to import
+
+    async with open_stack(data, "join-or-own") as stack:
+        settings = settings_for(stack)
+        await migrate(settings.database_url)
+        pool = await open_pool(settings, connections=4)
+        try:
+            yield Books(stack, settings, pool)
+        finally:
+            await pool.close()
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a command's work; what a user can mend ends it with one clear line and exit code 1."""
+    try:
+        return asyncio.run(work)
+    except (StackError, SettingsError) as error:
+        reason = str(error)
+    except Problem as problem:
+        reason = problem.detail
+    except STORE_AWAY as error:
+        reason = f"A store cannot be reached: {error or type(error).__name__}. Is it running, and is its URL right?"
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    print(reason, file=sys.stderr)
+    raise typer.Exit(1)
