@@ -1,0 +1,27 @@
+"""Ids of holds and operations: UUIDv7 (RFC 9562, section 5.7); a hold's last 32 bits are the number of its first SKU."""
+
+import secrets
+import time
+from uuid import UUID
+
+SKU_BITS = 32
+
+
+def new_operation_id() -> UUID:
+    """A time-ordered id with 74 random bits."""
+    return _uuid7(secrets.randbits(12), secrets.randbits(62))
+
+
+def new_hold_id(sku_id: int) -> UUID:
+    """A time-ordered id whose last 32 bits are `sku_id`, with 42 random bits before them."""
+    return _uuid7(secrets.randbits(12), secrets.randbits(62 - SKU_BITS) << SKU_BITS | sku_id)
+
+
+def sku_of_hold(hold_id: UUID) -> int:
+    """The number of the hold's first SKU."""
+    return hold_id.int & (1 << SKU_BITS) - 1
+
+
+def _uuid7(high: int, low: int) -> UUID:
+    milliseconds = time.time_ns() // 1_000_000
+    return UUID(int=(milliseconds & (1 << 48) - 1) << 80 | 0x7 << 76 | high << 64 | 0b10 << 62 | low)

@@ -1,0 +1,103 @@
+-- Reserve whole carts, exactly: the slower path near sell-out, for several SKUs, for seats and for limited buyers.
+--
+-- p_wants: one element a SKU, [{"sku_id", "quantity"} or {"sku_id", "seats": […]}], each SKU once; the first element's
+-- SKU need not be the lowest. p_sku: the lead SKU, named by p_hold. The rest as in reserve.
+-- Answers one row, all or nothing:
+--   granted, replayed, key-reused, not-on-sale, other-room   as in reserve
+--   reclaim             what is missing is in due, unswept holds: run expire_due for the SKUs, then ask again
+--   sold-out            nothing is available; answer = {sku, available, held, next_release_at}
+--   insufficient-stock  fewer are available than asked; the same answer
+--   seat-taken          answer = {sku, seats: those that are taken}
+--   no-such-seat        the same answer, seats that do not exist
+--   buyer-limit         answer = {sku, limit, taken}
+-- Safe under races: takes every lock first and in the one order (buyers, sub-counters ascending, seats ascending), reads
+-- the clock after them, and only then decides; so what it refuses was not there at one moment. Due holds count as free.
+-- The key's row is written before the units are moved: a duplicate that comes second reads the first one's answer.
+CREATE OR REPLACE FUNCTION stock_verbs.reserve_tail(
+    p_sku integer, p_hold uuid, p_wants jsonb, p_lines json, p_room text, p_actor text,
+    p_owner text, p_buyer text, p_scope text, p_key text, p_fingerprint bytea, p_operation uuid
+) RETURNS TABLE (outcome text, answer text) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_skus    integer[] := ARRAY (SELECT (want ->> 'sku_id')::integer FROM jsonb_array_elements(p_wants) AS want ORDER BY 1);
+    v_sku     stock.skus;
+    v_hold    stock.holds;
+    v_want    record;
+    v_refusal record;
+    v_now     timestamptz := clock_timestamp();
+BEGIN
+    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_scope, p_key, p_fingerprint);
+    IF FOUND THEN RETURN; END IF;
+    FOR v_sku IN SELECT * FROM stock.skus WHERE id = ANY (v_skus) ORDER BY id LOOP
+        IF stock_verbs.sale_refusal(v_sku, p_room, v_now) IS NOT NULL THEN
+            RETURN QUERY SELECT stock_verbs.sale_refusal(v_sku, p_room, v_now), NULL::text;
+            RETURN;
+        END IF;
+    END LOOP;
+
+    PERFORM stock_verbs.lock_buyer(v_skus, p_buyer);
+    PERFORM 1 FROM stock.sub_counters WHERE sku_id = ANY (v_skus) ORDER BY sku_id, shard FOR NO KEY UPDATE;
+    PERFORM 1 FROM stock.seats AS seat
+      WHERE (seat.sku_id, seat.seat) IN (
+            SELECT (want ->> 'sku_id')::integer, jsonb_array_elements_text(want -> 'seats')
+              FROM jsonb_array_elements(p_wants) AS want WHERE want ? 'seats')
+      ORDER BY seat.sku_id, seat.seat FOR NO KEY UPDATE;
+
+    v_now := clock_timestamp();
+    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_scope, p_key, p_fingerprint);
+    IF FOUND THEN RETURN; END IF;
+    FOR v_want IN SELECT * FROM stock_verbs.wants(p_wants) LOOP
+        SELECT * INTO v_refusal FROM stock_verbs.want_refusal(v_want.sku_id, v_want.quantity, v_want.seats, p_buyer, v_now);
+        IF v_refusal.outcome IS NOT NULL THEN
+            RETURN QUERY SELECT v_refusal.outcome, v_refusal.answer;
+            RETURN;
+        END IF;
+    END LOOP;
+
+    SELECT * INTO STRICT v_sku FROM stock.skus WHERE id = p_sku;
+    v_hold.sku_id := p_sku;
+    v_hold.id := p_hold;
+    v_hold.state := 'held';
+    v_hold.lines := p_lines;
+    v_hold.expires_at := v_now + make_interval(secs => (SELECT min(hold_seconds) FROM stock.skus WHERE id = ANY (v_skus)));
+    v_hold.fence := 1 + greatest(
+        (SELECT max(fence) FROM stock.sub_counters WHERE sku_id = ANY (v_skus)),
+        (SELECT max(seat.fence) FROM stock_verbs.wants(p_wants) AS want
+           JOIN stock.seats AS seat ON seat.sku_id = want.sku_id AND seat.seat = ANY (want.seats)), 0);
+    INSERT INTO stock.idempotency (sku_id, scope, key, fingerprint, answer, operation_id, hold_id)
+    VALUES (p_sku, p_scope, p_key, p_fingerprint, stock_verbs.hold_document(v_hold, v_now), p_operation, p_hold)
+    ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT * FROM stock_verbs.recorded(p_scope, p_key, p_fingerprint);
+        RETURN;
+    END IF;
+    INSERT INTO stock.holds (sku_id, id, fence, expires_at, actor, owner, buyer, lines, created_at)
+    VALUES (p_sku, p_hold, v_hold.fence, v_hold.expires_at, p_actor, p_owner, p_buyer, p_lines, v_now);
+    FOR v_want IN SELECT * FROM stock_verbs.wants(p_wants) LOOP
+        PERFORM stock_verbs.take(v_want.sku_id, v_want.quantity, v_want.seats, v_hold, p_sku, p_buyer, p_actor, p_operation);
+    END LOOP;
+    RETURN QUERY SELECT 'granted', stock_verbs.hold_document(v_hold, v_now);
+END $$;
+
+-- The wants of a cart as rows, by SKU.
+CREATE OR REPLACE FUNCTION stock_verbs.wants(p_wants jsonb)
+RETURNS TABLE (sku_id integer, quantity bigint, seats text[]) LANGUAGE sql IMMUTABLE AS $$
+    SELECT (want ->> 'sku_id')::integer,
+           coalesce((want ->> 'quantity')::bigint, jsonb_array_length(want -> 'seats')),
+           CASE WHEN want ? 'seats' THEN ARRAY (SELECT jsonb_array_elements_text(want -> 'seats') AS name ORDER BY name COLLATE "C") END
+      FROM jsonb_array_elements(p_wants) AS want
+     ORDER BY 1
+$$;
+
+-- Lock the rows of a buyer in every limit group that the SKUs belong to, in ascending order.
+CREATE OR REPLACE FUNCTION stock_verbs.lock_buyer(p_skus integer[], p_buyer text) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_leads integer[] := ARRAY (
+        SELECT DISTINCT (SELECT min(member.id) FROM stock.skus AS member
+                          WHERE member.id = sku.id OR member.limit_group = sku.limit_group) AS lead
+          FROM stock.skus AS sku WHERE sku.id = ANY (p_skus) AND sku.buyer_max IS NOT NULL ORDER BY lead);
+BEGIN
+    IF p_buyer IS NULL OR v_leads = '{}' THEN RETURN; END IF;
+    INSERT INTO stock.buyers (sku_id, buyer) SELECT lead, p_buyer FROM unnest(v_leads) AS lead ORDER BY lead ON CONFLICT DO NOTHING;
+    PERFORM 1 FROM stock.buyers WHERE sku_id = ANY (v_leads) AND buyer = p_buyer ORDER BY sku_id FOR NO KEY UPDATE;
+END $$;
