@@ -29,12 +29,13 @@ STORE_AWAY = (
 )
 
 
-async def open_pool(settings: Settings, *, connections: int | None = None) -> Pool:
-    """A pool whose statements, lock waits and idle transactions are bounded by `settings`.
+def make_pool(settings: Settings, *, connections: int | None = None) -> Pool:
+    """A pool, still closed, whose statements, lock waits and idle transactions are bounded by `settings`.
 
-    The pool connects lazily: a process starts, and says that it is not ready, while Postgres is away.
+    Enter it with `async with`. It connects lazily: a process starts, and says that it is not ready, while Postgres is
+    away. Call this where the event loop runs.
     """
-    return await asyncpg.create_pool(
+    return asyncpg.create_pool(
         settings.database_url,
         min_size=0,
         max_size=connections or settings.database_connections,
@@ -49,6 +50,13 @@ async def open_pool(settings: Settings, *, connections: int | None = None) -> Po
             "timezone": "UTC",
         },
     )
+
+
+async def open_pool(settings: Settings, *, connections: int | None = None) -> Pool:
+    """A pool as from `make_pool`, open; whoever opens it closes it."""
+    pool = make_pool(settings, connections=connections)
+    await pool
+    return pool
 
 
 def store_away(error: BaseException) -> Problem:

@@ -16,7 +16,9 @@ INSTALL_LOCK = 0x73746F636B  # "stock"
 @cache
 def verb_files() -> tuple[str, ...]:
     """The names of the SQL files, in the order in which they are installed."""
-    return tuple(sorted(file.name for file in files("counters").joinpath("sql").iterdir() if file.name.endswith(".sql")))
+    return tuple(
+        sorted(file.name for file in files("counters").joinpath("sql").iterdir() if file.name.endswith(".sql"))
+    )
 
 
 @cache

@@ -1,0 +1,117 @@
+"""The operators' side of the stock API: SKUs, holds that wait for a person, the audit. Never mounted on the public host."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from chassis.http import json_response, read_json, timestamp
+from chassis.keys import ApiKeys
+from chassis.problems import Problem
+from counters.answers import done_response, refusal
+from counters.api import hold_name, sku_document
+from counters.rules import Refused, ResolveBody, SkuSettings
+from counters.store import PayingHold, Sku, Stock
+
+
+class AdminApi:
+    """The handlers; each needs an operator's key."""
+
+    def __init__(self, stock: Stock, keys: ApiKeys) -> None:
+        self._stock = stock
+        self._keys = keys
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/admin/skus", self.list_skus, methods=["GET"]),
+            Route("/admin/skus/{sku}", self.read_sku, methods=["GET"]),
+            Route("/admin/skus/{sku}", self.put_sku, methods=["PUT"]),
+            Route("/admin/holds", self.list_holds, methods=["GET"]),
+            Route("/admin/holds/{hold_id}/resolve", self.resolve, methods=["POST"]),
+            Route("/admin/audit", self.audit, methods=["GET"]),
+        ]
+
+    async def list_skus(self, request: Request) -> Response:
+        await self._operator(request)
+        return json_response({"skus": [sku_document(level) for level in await self._stock.levels()]})
+
+    async def read_sku(self, request: Request) -> Response:
+        await self._operator(request)
+        return json_response(settings_document(await self._find(request.path_params["sku"])))
+
+    async def put_sku(self, request: Request) -> Response:
+        operator = await self._operator(request)
+        name = request.path_params["sku"]
+        settings = (await read_json(request, SkuSettings)).checked()
+        outcome = await self._stock.put_sku(name, settings, operator)
+        if isinstance(outcome, Refused):
+            raise refusal(outcome)
+        return json_response(settings_document(await self._find(name)))
+
+    async def list_holds(self, request: Request) -> Response:
+        await self._operator(request)
+        state = request.query_params.get("state")
+        if state not in ("paying", "stuck"):
+            raise Problem(
+                "invalid", "Ask for ?state=paying or ?state=stuck.", errors=[{"pointer": "", "reason": "state"}]
+            )
+        holds = await self._stock.paying_holds(overdue_only=False)
+        return json_response(
+            {"holds": [hold_document(hold) for hold in holds if state == "paying" or hold.stuck_since]}
+        )
+
+    async def resolve(self, request: Request) -> Response:
+        operator = await self._operator(request)
+        body = await read_json(request, ResolveBody)
+        outcome = await self._stock.resolve(
+            hold_name(request.path_params["hold_id"]),
+            body.outcome,
+            overdue_only=False,
+            actor=operator,
+            reason=body.reason,
+        )
+        if isinstance(outcome, Refused):
+            raise refusal(outcome)
+        return done_response(outcome)
+
+    async def audit(self, request: Request) -> Response:
+        await self._operator(request)
+        faults = [fault for level in await self._stock.levels() for fault in await self._stock.audit(level)]
+        return json_response(
+            {
+                "balanced": not faults,
+                "faults": [asdict(fault) for fault in faults],
+                "as_of": timestamp(datetime.now(UTC)),
+            }
+        )
+
+    async def _operator(self, request: Request) -> str:
+        return f"operator:{(await self._keys.actor(request, 'operator')).client}"
+
+    async def _find(self, name: str) -> Sku:
+        sku = await self._stock.find_sku(name)
+        if sku is None:
+            raise Problem("not-found", f"There is no SKU {name}.")
+        return sku
+
+
+def settings_document(sku: Sku) -> dict[str, object]:
+    """A SKU's settings with their defaults, without its seats."""
+    fields: dict[str, object] = msgspec.to_builtins(sku.settings)
+    del fields["seats"]
+    return {"sku": sku.name, **fields}
+
+
+def hold_document(hold: PayingHold) -> dict[str, object]:
+    """A hold that waits for its payment, for operators."""
+    return {
+        "id": str(hold.id),
+        "sku": hold.sku,
+        "quantity": hold.quantity,
+        "actor": hold.actor,
+        "paying_until": timestamp(hold.paying_until),
+        "stuck_since": None if hold.stuck_since is None else timestamp(hold.stuck_since),
+    }

@@ -1,0 +1,62 @@
+"""How the stock's outcomes are said over HTTP: documents with the server's time, refusals as problems."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
+
+from starlette.responses import Response
+
+from chassis.http import timestamp
+from chassis.problems import Problem
+from counters.rules import Done, Refusal, Refused
+
+# Refusal -> (code of the problem, what happened and what to do).
+_SAYINGS: Mapping[Refusal, tuple[str, str]] = MappingProxyType(
+    {
+        "key-reused": ("key-reused", "This Idempotency-Key belongs to another request: use a new one."),
+        "not-on-sale": ("not-on-sale", "This is not on sale now."),
+        "other-room": ("pass-refused", "This needs a live pass of the room that it is sold in."),
+        "sold-out": ("sold-out", "Nothing is available now; what is held may come back at next_release_at."),
+        "insufficient-stock": ("insufficient-stock", "Fewer are available than you ask for."),
+        "seat-taken": ("seat-taken", "Choose other seats: these are taken."),
+        "no-such-seat": ("invalid", "There are no such seats."),
+        "buyer-limit": ("buyer-limit", "This buyer may not have more."),
+        "not-found": ("not-found", "There is no such hold."),
+        "stale-fence": ("stale-fence", "The fence is not the hold's: what it stood for is over."),
+        "hold-expired": ("hold-expired", "The hold ran past its deadline; its units are free again. Reserve anew."),
+        "hold-released": ("hold-released", "The hold was released; its units are free again. Reserve anew."),
+        "hold-paying": ("hold-paying", "The payment is under way; only the shop can end it now."),
+        "hold-sold": ("hold-sold", "The hold is sold."),
+        "hold-not-paying": ("hold-not-paying", "The hold does not wait for a payment (any more)."),
+        "extension-limit": ("extension-limit", "The hold is at the furthest deadline that it may have."),
+        "fixed": ("exists", "The SKU exists; this about it cannot be changed."),
+        "below-commitments": ("below-commitments", "That many are not free: some are held or sold already."),
+    }
+)
+
+
+def done_response(done: Done, status: int = 200) -> Response:
+    """The verb's document, byte for byte as first answered, with the server's time now."""
+    headers = {"Cache-Control": "no-store"}
+    if done.replayed:
+        headers["Idempotent-Replayed"] = "true"
+    body = f'{done.document[:-1].rstrip()}, "server_time": "{timestamp(datetime.now(UTC))}"}}'
+    return Response(body, status_code=status, media_type="application/json", headers=headers)
+
+
+def refusal(refused: Refused, *, pass_shown: bool = True) -> Problem:
+    """The problem that says `refused`."""
+    code, detail = _SAYINGS[refused.code]
+    if refused.code == "other-room" and not pass_shown:
+        code = "pass-required"
+    if refused.code == "no-such-seat":
+        return Problem(
+            code, detail, errors=[{"pointer": "/lines", "reason": f"no such seat: {seat}"} for seat in _seats(refused)]
+        )
+    return Problem(code, detail, **refused.facts)
+
+
+def _seats(refused: Refused) -> list[object]:
+    seats = refused.facts["seats"]
+    assert isinstance(seats, list)
+    return seats

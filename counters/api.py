@@ -1,0 +1,180 @@
+"""The stock API for buyers and shops: reserve, read, pay, confirm, release, extend, and what is left."""
+
+import asyncio
+import hashlib
+import time
+from datetime import UTC, datetime
+from uuid import UUID
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from chassis.http import json_response, read_json, timestamp
+from chassis.problems import Problem
+from counters.answers import done_response, refusal
+from counters.callers import Callers, pass_token
+from counters.catalog import Catalog
+from counters.ids import sku_of_hold
+from counters.rules import (
+    Done,
+    ExtendBody,
+    FenceBody,
+    HoldName,
+    Keyed,
+    PayingBody,
+    Refused,
+    Reservation,
+    ReserveBody,
+    fingerprint,
+    read_key,
+    sum_lines,
+)
+from counters.store import Level, Stock
+
+SEAT_MAP_SECONDS = 0.5
+SEAT_FIELDS = ("seat", "section", "row", "number", "tier", "x", "y", "state")
+
+
+class StockApi:
+    """The handlers; each reads its caller and its body, asks the stock, and says the outcome."""
+
+    def __init__(self, stock: Stock, callers: Callers) -> None:
+        self._stock = stock
+        self._callers = callers
+        self._catalog = Catalog(stock)
+        self._seat_maps: dict[int, tuple[float, asyncio.Task[bytes]]] = {}
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/v1/holds", self.reserve, methods=["POST"]),
+            Route("/v1/holds/{hold_id}", self.read_hold, methods=["GET"]),
+            Route("/v1/holds/{hold_id}/paying", self.start_payment, methods=["POST"]),
+            Route("/v1/holds/{hold_id}/confirm", self.confirm, methods=["POST"]),
+            Route("/v1/holds/{hold_id}/release", self.release, methods=["POST"]),
+            Route("/v1/holds/{hold_id}/extend", self.extend, methods=["POST"]),
+            Route("/v1/skus/{sku}", self.read_sku, methods=["GET"]),
+            Route("/v1/skus/{sku}/seats", self.read_seats, methods=["GET"]),
+        ]
+
+    async def reserve(self, request: Request) -> Response:
+        key = read_key(request.headers.get("idempotency-key"))
+        body = await read_json(request, ReserveBody)
+        caller = await self._callers.reserver(request, body.buyer)
+        items = await self._catalog.items(line.sku for line in body.lines)
+        reservation = Reservation(
+            lead=items[body.lines[0].sku].id,
+            wants=sum_lines(
+                body.lines,
+                {name: item.id for name, item in items.items()},
+                {name: item.kind for name, item in items.items()},
+            ),
+            lines=body.lines,
+            keyed=Keyed(f"{caller.name}:reserve", key, fingerprint([body, caller.owner])),
+            actor=caller.name,
+            owner=caller.owner,
+            buyer=caller.buyer,
+            room=caller.room,
+        )
+        outcome = await self._stock.reserve(reservation)
+        if isinstance(outcome, Refused):
+            raise refusal(outcome, pass_shown=pass_token(request) is not None)
+        return done_response(outcome, 201)
+
+    async def read_hold(self, request: Request) -> Response:
+        caller = await self._callers.holder(request)
+        return _say(await self._stock.hold(_hold(request), caller.name))
+
+    async def start_payment(self, request: Request) -> Response:
+        caller = await self._callers.shop(request)
+        body = await read_json(request, PayingBody)
+        return _say(await self._stock.start_payment(_hold(request), body.fence, caller.name, body.until))
+
+    async def confirm(self, request: Request) -> Response:
+        caller = await self._callers.shop(request)
+        key = read_key(request.headers.get("idempotency-key"))
+        body = await read_json(request, FenceBody)
+        hold = _hold(request)
+        keyed = Keyed(f"{caller.name}:confirm:{hold.id}", key, fingerprint(body))
+        return _say(await self._stock.confirm(hold, body.fence, caller.name, keyed))
+
+    async def release(self, request: Request) -> Response:
+        caller = await self._callers.holder(request)
+        body = await read_json(request, FenceBody)
+        return _say(await self._stock.release(_hold(request), body.fence, caller.name))
+
+    async def extend(self, request: Request) -> Response:
+        caller = await self._callers.holder(request)
+        body = await read_json(request, ExtendBody)
+        return _say(await self._stock.extend(_hold(request), body.fence, caller.name, body.seconds))
+
+    async def read_sku(self, request: Request) -> Response:
+        levels = await self._stock.levels([request.path_params["sku"]])
+        if not levels:
+            raise Problem("not-found", f"There is no SKU {request.path_params['sku']}.")
+        return json_response(sku_document(levels[0]))
+
+    async def read_seats(self, request: Request) -> Response:
+        name = request.path_params["sku"]
+        item = await self._catalog.item(name)
+        if item.kind != "seated":
+            raise Problem("not-found", f"{name} has no seats: it is fungible.")
+        body = await self._seat_map(name, item.id)
+        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        headers = {"ETag": etag, "Cache-Control": "no-cache"}
+        if etag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(body, media_type="application/json", headers=headers)
+
+    async def _seat_map(self, name: str, sku_id: int) -> bytes:
+        """The map's document, read at most once in SEAT_MAP_SECONDS: for looking at, a seat is decided when it is taken."""
+        now = time.monotonic()
+        kept = self._seat_maps.get(sku_id)
+        if kept is None or now - kept[0] > SEAT_MAP_SECONDS or (kept[1].done() and kept[1].exception() is not None):
+            kept = (now, asyncio.create_task(self._read_seat_map(name, sku_id)))
+            self._seat_maps[sku_id] = kept
+        return await asyncio.shield(kept[1])
+
+    async def _read_seat_map(self, name: str, sku_id: int) -> bytes:
+        seats = [{field: row[field] for field in SEAT_FIELDS} for row in await self._stock.seats(sku_id)]
+        return orjson.dumps({"sku": name, "seats": seats})
+
+
+def sku_document(level: Level) -> dict[str, object]:
+    """What is left of a SKU, as callers see it."""
+    return {
+        "sku": level.name,
+        "title": level.title,
+        "kind": level.kind,
+        "state": level.state,
+        "room": level.room,
+        "total": level.total,
+        "held": level.held,
+        "sold": level.sold,
+        "available": level.available,
+        "next_release_at": level.next_release_at,
+        "server_time": timestamp(datetime.now(UTC)),
+    }
+
+
+def hold_name(text: str) -> HoldName:
+    """The hold that a path names. Raises Problem not-found for what cannot be one of our ids."""
+    try:
+        hold_id = UUID(text)
+    except ValueError:
+        raise Problem("not-found", "There is no such hold.") from None
+    sku_id = sku_of_hold(hold_id)
+    if not 0 < sku_id < 1 << 31:
+        raise Problem("not-found", "There is no such hold.")
+    return HoldName(hold_id, sku_id)
+
+
+def _hold(request: Request) -> HoldName:
+    return hold_name(request.path_params["hold_id"])
+
+
+def _say(outcome: Done | Refused) -> Response:
+    if isinstance(outcome, Refused):
+        raise refusal(outcome)
+    return done_response(outcome)

@@ -1,0 +1,58 @@
+"""The stock API as a process: composition only."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from starlette.applications import Starlette
+
+from admission.trust import Trust
+from chassis.database import Pool, make_pool
+from chassis.http import create_app
+from chassis.keys import ApiKeys
+from chassis.loops import Loop
+from chassis.settings import Settings
+from counters.admin_api import AdminApi
+from counters.api import StockApi
+from counters.callers import Callers
+from counters.functions import verbs_schema
+from counters.store import Stock
+
+TRUST_INTERVAL_SECONDS = 1.0
+
+
+def create(settings: Settings | None = None) -> Starlette:
+    """The app of `fairgate serve stock`."""
+    settings = settings or Settings.from_environment()
+    pool = make_pool(settings)
+    keys = ApiKeys(pool)
+    trust = Trust(pool)
+    stock = Stock(pool)
+
+    async def database() -> None:
+        await pool.fetchval("SELECT 1")
+
+    async def migrated() -> None:
+        await _migrated(pool)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        stop = asyncio.Event()
+        async with pool:
+            loop = asyncio.create_task(Loop("trust", trust.refresh, TRUST_INTERVAL_SECONDS).run(stop))
+            yield
+            stop.set()
+            await loop
+
+    return create_app(
+        [*StockApi(stock, Callers(keys, trust)).routes(), *AdminApi(stock, keys).routes()],
+        name="stock",
+        settings=settings,
+        lifespan=lifespan,
+        checks={"postgres": database, "schema": migrated},
+    )
+
+
+async def _migrated(pool: Pool) -> None:
+    if await pool.fetchval("SELECT to_regnamespace($1)", verbs_schema()) is None:
+        raise ConnectionError("the database lacks this version's functions: run `fairgate migrate`")

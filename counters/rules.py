@@ -1,0 +1,281 @@
+"""What may be asked of the stock, and what it answers: bodies, settings and outcomes as frozen types (pure).
+
+An expected refusal is a value, not an error: "sold out" is an answer.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+import msgspec
+import orjson
+
+from chassis.http import invalid_fields
+from chassis.problems import Problem
+
+QUANTITY_MAX = 1_000
+LINES_MAX = 100
+SEATS_MAX = 50_000
+TOTAL_MAX = 1_000_000_000
+
+SkuName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+SeatName = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+Fence = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+Seconds = Annotated[int, msgspec.Meta(ge=1, le=86_400)]
+
+Refusal = Literal[
+    "key-reused",
+    "not-on-sale",
+    "other-room",
+    "sold-out",
+    "insufficient-stock",
+    "seat-taken",
+    "no-such-seat",
+    "buyer-limit",
+    "not-found",
+    "stale-fence",
+    "hold-expired",
+    "hold-released",
+    "hold-paying",
+    "hold-sold",
+    "hold-not-paying",
+    "extension-limit",
+    "fixed",
+    "below-commitments",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The verb had its effect, now or (`replayed`) when it was first asked; `document` is the JSON text to answer."""
+
+    document: str
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The verb had no effect; `facts` are numbers a caller may act on."""
+
+    code: Refusal
+    facts: dict[str, object] = field(default_factory=dict)
+
+
+class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Units of a fungible SKU, or named seats of a seated one."""
+
+    sku: SkuName
+    quantity: Annotated[int, msgspec.Meta(ge=1, le=QUANTITY_MAX)] | None = None
+    seats: Annotated[tuple[SeatName, ...], msgspec.Meta(min_length=1, max_length=LINES_MAX)] | None = None
+
+
+class ReserveBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """POST /v1/holds. `buyer` is for the shop, where no pass is shown."""
+
+    lines: Annotated[tuple[Line, ...], msgspec.Meta(min_length=1, max_length=LINES_MAX)]
+    buyer: Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")] | None = None
+
+
+class FenceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """POST /v1/holds/{id}/confirm and /release."""
+
+    fence: Fence
+
+
+class PayingBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """POST /v1/holds/{id}/paying."""
+
+    fence: Fence
+    until: Moment | None = None
+
+
+class ExtendBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """POST /v1/holds/{id}/extend."""
+
+    fence: Fence
+    seconds: Seconds | None = None
+
+
+class ResolveBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """POST /admin/holds/{id}/resolve: what a person found out about a payment."""
+
+    outcome: Literal["paid", "unpaid"]
+    reason: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+
+
+class Seat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One seat of a hall: its name, and where it is."""
+
+    seat: SeatName
+    section: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    row: Annotated[str, msgspec.Meta(min_length=1, max_length=16)]
+    number: Annotated[int, msgspec.Meta(ge=0, le=100_000)]
+    tier: Annotated[str, msgspec.Meta(min_length=1, max_length=32)] | None = None
+    x: float | None = None
+    y: float | None = None
+    blocked: bool = False
+
+
+class SkuSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """PUT /admin/skus/{sku}. `total` of a seated SKU is the number of its seats and may be left out."""
+
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    kind: Literal["fungible", "seated"] = "fungible"
+    state: Literal["draft", "on_sale", "halted", "ended"] = "on_sale"
+    total: Annotated[int, msgspec.Meta(ge=0, le=TOTAL_MAX)] | None = None
+    shards: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
+    hold_seconds: Seconds = 300
+    hold_seconds_max: Seconds = 900
+    extensions_max: Annotated[int, msgspec.Meta(ge=0, le=100)] = 1
+    payment_seconds_max: Seconds = 900
+    buyer_max: Annotated[int, msgspec.Meta(ge=1, le=QUANTITY_MAX)] | None = None
+    limit_group: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
+    room: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")] | None = None
+    on_sale_at: Moment | None = None
+    off_sale_at: Moment | None = None
+    seats: Annotated[tuple[Seat, ...], msgspec.Meta(max_length=SEATS_MAX)] | None = None
+
+    def checked(self) -> "SkuSettings":
+        """These settings with `total` filled in. Raises Problem invalid for relations that cannot hold."""
+        errors: list[tuple[str, str]] = []
+        total = self.total
+        if self.kind == "seated":
+            if self.shards != 1:
+                errors.append(("/shards", "a seated SKU has seats, not sub-counters"))
+            if self.seats is not None:
+                total = total if total is not None else len(self.seats)
+                if total != len(self.seats):
+                    errors.append(("/total", f"is {total}, but there are {len(self.seats)} seats"))
+                if len({seat.seat for seat in self.seats}) < len(self.seats):
+                    errors.append(("/seats", "names a seat twice"))
+        elif self.seats is not None:
+            errors.append(("/seats", "a fungible SKU has no seats"))
+        if total is None:
+            errors.append(("/total", "is missing"))
+        if self.hold_seconds > self.hold_seconds_max:
+            errors.append(("/hold_seconds", "must not be longer than hold_seconds_max"))
+        if self.on_sale_at is not None and self.off_sale_at is not None and self.off_sale_at <= self.on_sale_at:
+            errors.append(("/off_sale_at", "must be later than on_sale_at"))
+        if errors:
+            raise invalid_fields(errors)
+        return msgspec.structs.replace(self, total=total)
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """One SKU's part of a cart, the lines of a SKU summed."""
+
+    sku_id: int
+    quantity: int
+    seats: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """An idempotency key with what it is bound to: who asks for which operation, and the body's fingerprint."""
+
+    scope: str
+    key: str
+    fingerprint: bytes
+
+    @property
+    def hash(self) -> int:
+        """63 bits that spread keys over sub-counters and lanes, the same at every retry."""
+        return int.from_bytes(hashlib.sha256(f"{self.scope}\0{self.key}".encode()).digest()[:8]) >> 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """One reserve, read and checked: `wants` by SKU, the first line's SKU leading."""
+
+    lead: int
+    wants: tuple[Want, ...]
+    lines: tuple[Line, ...]
+    keyed: Keyed
+    actor: str
+    owner: str | None
+    buyer: str | None
+    room: str | None
+
+    @property
+    def lines_json(self) -> str:
+        return msgspec.json.encode(self.lines).decode()
+
+    @property
+    def wants_json(self) -> str:
+        return orjson.dumps(
+            [
+                {"sku_id": want.sku_id, "quantity": want.quantity}
+                if want.seats is None
+                else {"sku_id": want.sku_id, "seats": list(want.seats)}
+                for want in self.wants
+            ]
+        ).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class HoldName:
+    """A hold's id with the SKU number that it carries."""
+
+    id: UUID
+    sku_id: int
+
+
+_BARE_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+_QUOTED_KEY = re.compile(r'"(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"')
+
+
+def read_key(header: str | None) -> str:
+    """The Idempotency-Key, bare or quoted (RFC 8941 string). Raises Problem key-missing or malformed."""
+    if not header:
+        raise Problem("key-missing", "Send an Idempotency-Key: any string of your own, the same for every retry.")
+    key = header
+    if header.startswith('"'):
+        key = re.sub(r"\\(.)", r"\1", header[1:-1]) if _QUOTED_KEY.fullmatch(header) else ""
+    if not _BARE_KEY.fullmatch(key):
+        raise Problem("malformed", "An Idempotency-Key has 1 to 255 visible ASCII characters, bare or in quotes.")
+    return key
+
+
+def fingerprint(body: object) -> bytes:
+    """SHA-256 of the body in canonical form: two spellings of one request are the same request."""
+    return hashlib.sha256(orjson.dumps(msgspec.to_builtins(body), option=orjson.OPT_SORT_KEYS)).digest()
+
+
+def sum_lines(lines: Sequence[Line], sku_ids: dict[str, int], kinds: dict[str, str]) -> tuple[Want, ...]:
+    """One want a SKU: quantities of the same SKU are summed, its seats joined, before anything is checked against stock.
+
+    Raises Problem invalid, with a pointer to the line: neither or both of quantity and seats, the wrong one for the
+    SKU's kind, a seat named twice, too many units.
+    """
+    errors: list[tuple[str, str]] = []
+    quantities: dict[int, int] = {}
+    seats: dict[int, list[str]] = {}
+    for index, line in enumerate(lines):
+        sku_id = sku_ids[line.sku]
+        if (line.quantity is None) == (line.seats is None):
+            errors.append((f"/lines/{index}", "name either a quantity or seats"))
+        elif line.seats is None and kinds[line.sku] == "seated":
+            errors.append((f"/lines/{index}/quantity", f"{line.sku} is seated: name seats"))
+        elif line.seats is not None and kinds[line.sku] == "fungible":
+            errors.append((f"/lines/{index}/seats", f"{line.sku} has no seats: name a quantity"))
+        elif line.seats is not None:
+            seats.setdefault(sku_id, []).extend(line.seats)
+            quantities[sku_id] = len(seats[sku_id])
+            if len(set(seats[sku_id])) < len(seats[sku_id]):
+                errors.append((f"/lines/{index}/seats", "names a seat twice"))
+        else:
+            quantities[sku_id] = quantities.get(sku_id, 0) + (line.quantity or 0)
+        if quantities.get(sku_id, 0) > QUANTITY_MAX:
+            errors.append((f"/lines/{index}", f"more than {QUANTITY_MAX} units of {line.sku}"))
+    if errors:
+        raise invalid_fields(errors)
+    return tuple(
+        Want(sku_id, quantity, tuple(sorted(seats[sku_id])) if sku_id in seats else None)
+        for sku_id, quantity in sorted(quantities.items())
+    )

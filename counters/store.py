@@ -1,0 +1,271 @@
+"""The stock in Postgres: one method a verb, each one SQL function of the same name in counters/sql.
+
+Every verb is safe to repeat: with the same key, or because its outcome is a state. What cannot be decided in time is
+Problem busy, never a refusal.
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+import asyncpg
+import msgspec
+import orjson
+
+from chassis.database import STORE_AWAY, Pool, store_away
+from chassis.problems import busy
+from counters.functions import verbs_schema
+from counters.ids import new_hold_id, new_operation_id
+from counters.rules import Done, HoldName, Keyed, Refusal, Refused, Reservation, SkuSettings
+
+ATTEMPTS_MAX = 4
+RECLAIMS_MAX = 8
+RECLAIM_BATCH = 500
+RETRY_SECONDS = 0.02
+
+# The statement as a whole was refused and changed nothing: it may simply be sent again.
+_AGAIN = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.QueryCanceledError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sku:
+    """A SKU and its rules, without its seats."""
+
+    id: int
+    name: str
+    kind: str
+    room: str | None
+    settings: SkuSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What one sweep did."""
+
+    holds: int
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What is left of a SKU. `available` counts due, unswept holds as free; `next_release_at` is RFC 3339 or None."""
+
+    id: int
+    name: str
+    title: str
+    kind: str
+    state: str
+    room: str | None
+    total: int
+    held: int
+    sold: int
+    available: int
+    next_release_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """One place where the books do not balance."""
+
+    sku: str
+    invariant: str
+    place: str
+    what: str
+    recorded: str
+    expected: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One place that was made to agree again, or (not `done`) that needs a person."""
+
+    sku: str
+    place: str
+    what: str
+    was: str
+    became: str
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PayingHold:
+    """A hold that waits for its payment; `stuck_since` when nobody could say how it ended."""
+
+    sku: str
+    sku_id: int
+    id: UUID
+    paying_until: datetime
+    stuck_since: datetime | None
+    quantity: int
+    actor: str
+
+
+class Stock:
+    """The verbs on one database."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def reserve(self, wanted: Reservation) -> Done | Refused:
+        """Hold what `wanted` asks for, all or nothing. A repeat with its key returns the first answer, replayed.
+
+        One fungible SKU tries its key's sub-counter first; whatever that cannot serve, the tail decides.
+        """
+        hold_id, operation_id = new_hold_id(wanted.lead), new_operation_id()
+        (first, *others) = wanted.wants
+        if not others and first.seats is None:
+            outcome = await self._decide(
+                "reserve", wanted.lead, hold_id, wanted.keyed.hash, first.quantity, wanted.lines_json, wanted.room,
+                wanted.actor, wanted.owner, wanted.buyer, *_key(wanted.keyed), operation_id,
+            )  # fmt: skip
+            if outcome.code != "tail":
+                return outcome.judged()
+        return await self._reserve_tail(wanted, hold_id, operation_id)
+
+    async def _reserve_tail(self, wanted: Reservation, hold_id: UUID, operation_id: UUID) -> Done | Refused:
+        for _ in range(RECLAIMS_MAX):
+            outcome = await self._decide(
+                "reserve_tail", wanted.lead, hold_id, wanted.wants_json, wanted.lines_json, wanted.room,
+                wanted.actor, wanted.owner, wanted.buyer, *_key(wanted.keyed), operation_id,
+            )  # fmt: skip
+            if outcome.code != "reclaim":
+                return outcome.judged()
+            for want in wanted.wants:
+                await self.expire_due(want.sku_id, limit=RECLAIM_BATCH, skip_locked=False, actor="tail")
+        raise busy("Units are coming back and going again faster than this request could be decided. Try again.")
+
+    async def start_payment(self, hold: HoldName, fence: int, caller: str, until: datetime | None) -> Done | Refused:
+        """Let the hold wait for its payment. Repeating is harmless and never moves the deadline past the first start's."""
+        return (await self._decide("start_payment", hold.sku_id, hold.id, fence, caller, until)).judged()
+
+    async def confirm(self, hold: HoldName, fence: int, caller: str, keyed: Keyed) -> Done | Refused:
+        """Sell what the hold holds. Whatever the key, a sold hold answers its one sale."""
+        outcome = await self._decide("confirm", hold.sku_id, hold.id, fence, caller, *_key(keyed), new_operation_id())
+        return outcome.judged()
+
+    async def release(self, hold: HoldName, fence: int | None, caller: str) -> Done | Refused:
+        """Give the units back; releasing twice is one release."""
+        return (await self._decide("release", hold.sku_id, hold.id, fence, caller)).judged()
+
+    async def extend(self, hold: HoldName, fence: int, caller: str, seconds: int | None) -> Done | Refused:
+        """Move the deadline further away; a repeat uses up another extension, and never brings it nearer."""
+        return (await self._decide("extend", hold.sku_id, hold.id, fence, caller, seconds)).judged()
+
+    async def resolve(
+        self,
+        hold: HoldName,
+        outcome: Literal["paid", "unpaid", "unknown"],
+        *,
+        overdue_only: bool,
+        actor: str,
+        reason: str | None,
+    ) -> Done | Refused:
+        """End a hold that waits for its payment, or mark it as stuck; repeating gives the same."""
+        return (await self._decide("resolve", hold.sku_id, hold.id, outcome, overdue_only, actor, reason)).judged()
+
+    async def hold(self, hold: HoldName, caller: str | None) -> Done | Refused:
+        """The hold as it stands now; a foreign one is not-found."""
+        return (await self._decide("read_hold", hold.sku_id, hold.id, caller)).judged()
+
+    async def put_sku(self, name: str, settings: SkuSettings, actor: str) -> Done | Refused:
+        """Create the SKU with its stock, or change its rules and total; the same settings twice change nothing."""
+        rules = msgspec.to_builtins(settings) | {"name": name}
+        seats = rules.pop("seats")
+        outcome = await self._decide(
+            "create_sku", _text(rules), None if seats is None else _text(seats), actor, new_operation_id()
+        )
+        return outcome.judged()
+
+    async def find_sku(self, name: str) -> Sku | None:
+        """The SKU with that name, or None."""
+        rows = await self._call("find_sku", name)
+        if not rows:
+            return None
+        rules = orjson.loads(rows[0]["rules"])
+        known = {field: rules[field] for field in SkuSettings.__struct_fields__ if field in rules}
+        return Sku(
+            rows[0]["id"], name, rows[0]["kind"], rows[0]["room"], msgspec.convert(known, SkuSettings, strict=False)
+        )
+
+    async def levels(self, names: Sequence[str] | None = None) -> list[Level]:
+        """What is left, by name; unknown names are left out."""
+        return [Level(**row) for row in await self._call("stock_level", names)]
+
+    async def seats(self, sku_id: int) -> list[asyncpg.Record]:
+        """The seat map: seat, section, row, number, tier, x, y, state; due, unswept holds read as available."""
+        return await self._call("seat_map", sku_id)
+
+    async def expire_due(
+        self, sku_id: int | None = None, *, limit: int = RECLAIM_BATCH, skip_locked: bool = True, actor: str = "sweep"
+    ) -> Expired:
+        """End at most `limit` holds that are past their deadline."""
+        (row,) = await self._call("expire_due", sku_id, limit, skip_locked, actor)
+        return Expired(row["holds"], row["units"])
+
+    async def rebalance(self, sku_id: int, tolerance: int) -> int:
+        """Even out the SKU's sub-counters unless all are within `tolerance` units of their share; the units moved."""
+        (row,) = await self._call("rebalance", sku_id, tolerance, new_operation_id())
+        return int(row["moved"])
+
+    async def repair(self, level: Level, *, dry_run: bool, actor: str) -> list[Repair]:
+        """Make counters and seats agree with holds, sales and ledger again; what needs a person is told, not done."""
+        rows = await self._call("repair", level.id, dry_run, new_operation_id(), actor)
+        return [Repair(level.name, **row) for row in rows]
+
+    async def audit(self, level: Level) -> list[Disagreement]:
+        """Where I1, I2, I4, I5 or I9 do not hold for the SKU, recomputed from their own rows; nothing when they do."""
+        rows = await self._call("audit", level.id)
+        return [Disagreement(level.name, **row) for row in rows]
+
+    async def paying_holds(self, *, overdue_only: bool, limit: int = 1000) -> list[PayingHold]:
+        """Holds that wait for their payment, the longest overdue first."""
+        return [PayingHold(**row) for row in await self._call("paying_holds", overdue_only, limit)]
+
+    async def _decide(self, verb: str, *arguments: object) -> "_Outcome":
+        (row,) = await self._call(verb, *arguments)
+        return _Outcome(row["outcome"], row["answer"])
+
+    async def _call(self, verb: str, *arguments: object) -> list[asyncpg.Record]:
+        """Call one verb, again when it was refused as a whole or its connection broke: every verb may be repeated."""
+        places = ", ".join(f"${place + 1}" for place in range(len(arguments)))
+        statement = f"SELECT * FROM {verbs_schema()}.{verb}({places})"  # noqa: S608 - our own names only
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            try:
+                return await self._pool.fetch(statement, *arguments)
+            except _AGAIN:
+                if attempt == ATTEMPTS_MAX:
+                    raise busy("The stock is too busy to decide this now; nothing was changed. Try again.") from None
+            except STORE_AWAY as error:
+                if attempt == ATTEMPTS_MAX:
+                    raise store_away(error) from error
+            await asyncio.sleep(random.uniform(0.5, 1.5) * RETRY_SECONDS * 2**attempt)  # noqa: S311 - jitter
+        raise AssertionError("unreachable: the last attempt raises")
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    code: str
+    answer: str | None
+
+    def judged(self) -> Done | Refused:
+        """What a caller hears. Each code stands in the head of its verb's file."""
+        if self.code in ("granted", "done", "replayed", "created", "changed"):
+            return Done(self.answer or "{}", replayed=self.code == "replayed")
+        return Refused(msgspec.convert(self.code, Refusal), orjson.loads(self.answer) if self.answer else {})
+
+
+def _key(keyed: Keyed) -> tuple[str, str, bytes]:
+    return keyed.scope, keyed.key, keyed.fingerprint
+
+
+def _text(value: object) -> str:
+    return orjson.dumps(value).decode()
