@@ -128,7 +128,19 @@ class PassVerifier:
             raise PassRefused("revoked")
         return granted
 
+    def read(self, token: str) -> Pass:
+        """What a pass of ours says, live or over: whose it is, not whether it may shop. Raises PassRefused."""
+        return _pass_of(self._signed(token))
+
     def _check(self, token: str, now: float) -> Pass:
+        claims = self._signed(token)
+        if claims.exp <= now:
+            raise PassRefused("expired")
+        if claims.nbf > now + CLOCK_SKEW_SECONDS:
+            raise PassRefused("not-yet")
+        return _pass_of(claims)
+
+    def _signed(self, token: str) -> _Claims:
         if len(token) > TOKEN_CHARACTERS_MAX:
             raise PassRefused("malformed")
         try:
@@ -137,14 +149,13 @@ class PassVerifier:
             if key is None:
                 raise PassRefused("unknown-key")
             payload = jwt.decode(token, key, algorithms=[ALGORITHM], options=_SIGNATURE_ONLY)
-            claims = msgspec.convert(payload, _Claims)
+            return msgspec.convert(payload, _Claims)
         except (jwt.PyJWTError, msgspec.ValidationError, ValueError, RecursionError):
             raise PassRefused("malformed") from None
-        if claims.exp <= now:
-            raise PassRefused("expired")
-        if claims.nbf > now + CLOCK_SKEW_SECONDS:
-            raise PassRefused("not-yet")
-        return Pass(claims.aud, claims.sub, claims.jti, claims.iat, claims.exp, claims.identity)
+
+
+def _pass_of(claims: _Claims) -> Pass:
+    return Pass(claims.aud, claims.sub, claims.jti, claims.iat, claims.exp, claims.identity)
 
 
 # We judge the times ourselves, against the `now` we are given, and each time a pass is shown.

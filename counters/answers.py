@@ -53,7 +53,7 @@ def refusal(refused: Refused, *, pass_shown: bool = True) -> Problem:
         return Problem(
             code, detail, errors=[{"pointer": "/lines", "reason": f"no such seat: {seat}"} for seat in _seats(refused)]
         )
-    return Problem(code, detail, **refused.facts)
+    return Problem(code, detail, headers=None, **refused.facts)
 
 
 def _seats(refused: Refused) -> list[object]:

@@ -1,0 +1,113 @@
+"""What the stock's tests share: SKUs, reservations and verbs on a fresh database, in few words."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import orjson
+
+from chassis.database import Pool
+from counters.ids import sku_of_hold
+from counters.rules import Done, HoldName, Keyed, Line, Refused, Reservation, Seat, SkuSettings, fingerprint, sum_lines
+from counters.store import Disagreement, Sku, Stock
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A hold as its holder knows it."""
+
+    name: HoldName
+    fence: int
+    document: dict[str, object]
+
+
+class World:
+    """One stock and its shop."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.stock = Stock(pool)
+
+    async def fungible(self, name: str = "ticket", total: int = 10, shards: int = 4, **rules: object) -> Sku:
+        """A fungible SKU on sale."""
+        return await self._put(name, SkuSettings(title=name, total=total, shards=shards, **rules))  # type: ignore[arg-type]
+
+    async def seated(self, name: str = "hall", rows: int = 2, seats: int = 5) -> Sku:
+        """A seated SKU whose seats are A-1, A-2, … B-1, …"""
+        places = tuple(
+            Seat(seat=f"{row}-{number}", section="stalls", row=row, number=number)
+            for row in "ABCDEFGHIJ"[:rows]
+            for number in range(1, seats + 1)
+        )
+        return await self._put(name, SkuSettings(title=name, kind="seated", seats=places))
+
+    async def reserve(
+        self,
+        *lines: Line,
+        key: str | None = None,
+        actor: str = "shop:box",
+        buyer: str | None = None,
+        room: str | None = None,
+    ) -> Done | Refused:
+        """Ask for `lines`, with a new key unless one is given."""
+        skus = {line.sku: await self.stock.find_sku(line.sku) for line in lines}
+        found = {name: sku for name, sku in skus.items() if sku is not None}
+        return await self.stock.reserve(
+            Reservation(
+                lead=found[lines[0].sku].id,
+                wants=sum_lines(lines, {n: s.id for n, s in found.items()}, {n: s.kind for n, s in found.items()}),
+                lines=tuple(lines),
+                keyed=Keyed(f"{actor}:reserve", key or secrets.token_hex(8), fingerprint([lines, buyer])),
+                actor=actor,
+                owner=None,
+                buyer=buyer,
+                room=room,
+            )
+        )
+
+    async def hold(self, sku: str = "ticket", quantity: int = 1, **asked: str) -> Held:
+        """A hold of units that must be granted."""
+        return held(await self.reserve(Line(sku, quantity), **asked))
+
+    async def confirm(self, hold: Held, key: str | None = None, fence: int | None = None) -> Done | Refused:
+        """Confirm as the shop."""
+        keyed = Keyed(f"shop:box:confirm:{hold.name.id}", key or secrets.token_hex(8), b"\0" * 32)
+        return await self.stock.confirm(hold.name, fence or hold.fence, "shop:box", keyed)
+
+    async def expire(self, *holds: Held) -> None:
+        """Move the deadlines of `holds` (all live ones when none are named) into the past."""
+        await self.pool.execute(
+            "UPDATE stock.holds SET expires_at = clock_timestamp() - interval '1 ms', created_at = created_at - interval '1 day'"
+            " WHERE state = 'held' AND ($1::uuid[] = '{}' OR id = ANY ($1))",
+            [hold.name.id for hold in holds],
+        )
+
+    async def faults(self) -> list[Disagreement]:
+        """What an audit of every SKU finds."""
+        return [fault for level in await self.stock.levels() for fault in await self.stock.audit(level)]
+
+    async def counts(self, sku: str = "ticket") -> tuple[int, int, int]:
+        """(available, held, sold) of a SKU."""
+        (level,) = await self.stock.levels([sku])
+        return level.available, level.held, level.sold
+
+    async def _put(self, name: str, settings: SkuSettings) -> Sku:
+        outcome = await self.stock.put_sku(name, settings.checked(), "operator:test")
+        assert isinstance(outcome, Done), outcome
+        sku = await self.stock.find_sku(name)
+        assert sku is not None
+        return sku
+
+
+def held(outcome: Done | Refused) -> Held:
+    """The hold that was granted."""
+    assert isinstance(outcome, Done), outcome
+    document = orjson.loads(outcome.document)
+    hold_id = UUID(document["id"])
+    return Held(HoldName(hold_id, sku_of_hold(hold_id)), document["fence"], document)
+
+
+def codes(outcomes: Sequence[Done | Refused]) -> list[str]:
+    """Each outcome in a word: done, replayed, or the refusal's code."""
+    return [("replayed" if o.replayed else "done") if isinstance(o, Done) else o.code for o in outcomes]
