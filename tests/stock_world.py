@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+import msgspec
 import orjson
 
 from chassis.database import Pool
@@ -31,7 +32,8 @@ class World:
 
     async def fungible(self, name: str = "ticket", total: int = 10, shards: int = 4, **rules: object) -> Sku:
         """A fungible SKU on sale."""
-        return await self._put(name, SkuSettings(title=name, total=total, shards=shards, **rules))  # type: ignore[arg-type]
+        settings = SkuSettings(title=name, total=total, shards=shards)
+        return await self._put(name, msgspec.structs.replace(settings, **rules))
 
     async def seated(self, name: str = "hall", rows: int = 2, seats: int = 5) -> Sku:
         """A seated SKU whose seats are A-1, A-2, … B-1, …"""

@@ -83,7 +83,7 @@ CREATE OR REPLACE FUNCTION stock_verbs.wants(p_wants jsonb)
 RETURNS TABLE (sku_id integer, quantity bigint, seats text[]) LANGUAGE sql IMMUTABLE AS $$
     SELECT (want ->> 'sku_id')::integer,
            coalesce((want ->> 'quantity')::bigint, jsonb_array_length(want -> 'seats')),
-           CASE WHEN want ? 'seats' THEN ARRAY (SELECT jsonb_array_elements_text(want -> 'seats') AS name ORDER BY name COLLATE "C") END
+           CASE WHEN want ? 'seats' THEN ARRAY (SELECT name FROM jsonb_array_elements_text(want -> 'seats') AS name ORDER BY name COLLATE "C") END
       FROM jsonb_array_elements(p_wants) AS want
      ORDER BY 1
 $$;
