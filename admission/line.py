@@ -1,0 +1,224 @@
+"""The line's verbs on one room: join, claim, leave, look, read. Each is one Lua file of the same name and one call."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from admission.redis_bond import RedisBond
+from admission.tickets import Kind
+
+ClaimDelay = Literal["paused", "full", "rate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A room in one generation of Redis: verbs on another are refused."""
+
+    room: str
+    generation: int
+    redis_identity: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A place in line: `repeated` when this client had it already."""
+
+    kind: Kind
+    index: int
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRefused:
+    """The room takes nobody now: before the pre-queue, after the sale, or because entries_max have joined."""
+
+    reason: Literal["not-yet", "closed", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitReached:
+    """No more of this kind may be issued before Postgres holds a higher limit."""
+
+    kind: Kind
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A slot and the times of its pass (Unix seconds): the first claim's, also when `repeated`."""
+
+    issued_at: int
+    expires_at: int
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Early:
+    """The place is not called yet; `called` is how far the line has come."""
+
+    called: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delayed:
+    """The place is called but the room itself refuses for now; its turn starts anew from here."""
+
+    reason: ClaimDelay
+    wait_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """The turn is over, unused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The turn was used and its pass is over: expired, left or revoked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a ticket stands. Admitted and ended carry the pass's times, called what is left of the turn."""
+
+    state: Literal["waiting", "called", "admitted", "missed", "ended"]
+    turn_left_seconds: float | None = None
+    expires_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StockSignal:
+    """What the stock last said is left for a room."""
+
+    free: int
+    held: int
+    age_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A room's public figures at `read_ms` (Unix milliseconds by Redis's clock); the segment gives what is called."""
+
+    read_ms: int
+    base: float
+    since_ms: int
+    valid_until_ms: int
+    call_rate: float
+    called_max: int
+    called: int
+    active: int
+    entries: int
+    numbers: int
+    admitted: int
+    stock: StockSignal | None
+
+    def called_at(self, now_ms: float) -> int:
+        """The last place called at `now_ms`: min(base + rate × (min(now, valid_until) − since), called_max)."""
+        elapsed_ms = max(0.0, min(now_ms, self.valid_until_ms) - self.since_ms)
+        return int(min(self.base + self.call_rate * elapsed_ms / 60_000, self.called_max))
+
+
+class Line:
+    """The hot half of the line. Every verb raises LineAway when Redis cannot decide."""
+
+    def __init__(self, bond: RedisBond) -> None:
+        self._bond = bond
+
+    async def join(
+        self, handle: Handle, client_id: str, entry_limit: int, number_limit: int
+    ) -> Joined | JoinRefused | LimitReached:
+        """A place for `client_id`; a repeat returns the first one. The limits are those Postgres is known to hold."""
+        answer = await self._bond.run(
+            "join",
+            handle.redis_identity,
+            keys(handle.room, "line", "entrants"),
+            (str(handle.generation), client_id, str(entry_limit), str(number_limit)),
+        )
+        match answer:
+            case ["known" | "joined" as outcome, str(place)]:
+                return Joined(_kind(place[0]), int(place[1:]), outcome == "known")
+            case ["limit", str(kind), int(limit)]:
+                return LimitReached(_kind(kind), limit)
+            case ["not-yet" | "closed" | "full" as reason]:
+                return JoinRefused(reason)
+            case _:
+                raise AssertionError(f"join.lua answered {answer}")
+
+    async def claim(self, handle: Handle, ticket_id: str, place: int) -> Granted | Early | Delayed | Missed | Ended:
+        """A slot for a called ticket, under rate and active cap; a repeat returns the first claim."""
+        answer = await self._bond.run(
+            "claim",
+            handle.redis_identity,
+            keys(handle.room, "line", "slots", "claims", "forget", "extended", "claimed", "unsaved", "doubtful"),
+            (str(handle.generation), ticket_id, str(place)),
+        )
+        match answer:
+            case ["granted" | "again" as outcome, int(issued_at), int(expires_at)]:
+                return Granted(issued_at, expires_at, outcome == "again")
+            case ["early", int(called)]:
+                return Early(called)
+            case ["wait", "paused" | "full" | "rate" as reason, int(wait_ms)]:
+                return Delayed(reason, wait_ms / 1000)
+            case ["missed"]:
+                return Missed()
+            case ["ended"]:
+                return Ended()
+            case _:
+                raise AssertionError(f"claim.lua answered {answer}")
+
+    async def leave(self, handle: Handle, ticket_id: str) -> bool:
+        """Free the ticket's slot at once; False when it had none. Revoke its pass first."""
+        answer = await self._bond.run(
+            "leave",
+            handle.redis_identity,
+            keys(handle.room, "line", "slots", "claims"),
+            (str(handle.generation), ticket_id),
+        )
+        return bool(answer[0] == "left")
+
+    async def look(self, handle: Handle, ticket_id: str, place: int) -> Standing:
+        """Where the ticket stands; changes nothing."""
+        answer = await self._bond.run(
+            "look",
+            handle.redis_identity,
+            keys(handle.room, "line", "claims", "extended", "calls"),
+            (str(handle.generation), ticket_id, str(place)),
+        )
+        match answer:
+            case ["admitted" | "ended" as state, int(), int(expires_at)]:
+                return Standing(state, expires_at=expires_at)
+            case ["called", int(left_ms)]:
+                return Standing("called", turn_left_seconds=left_ms / 1000)
+            case ["waiting" | "missed" as state]:
+                return Standing(state)
+            case _:
+                raise AssertionError(f"look.lua answered {answer}")
+
+    async def read(self, handle: Handle) -> Figures:
+        """The room's public figures."""
+        answer = await self._bond.run(
+            "read", handle.redis_identity, keys(handle.room, "line", "slots", "stock"), (str(handle.generation),)
+        )
+        free, held, age_ms = answer[12:]
+        return Figures(
+            read_ms=answer[1],
+            base=float(answer[2]),
+            since_ms=answer[3],
+            valid_until_ms=answer[4],
+            call_rate=float(answer[5]),
+            called_max=answer[6],
+            called=answer[7],
+            active=answer[8],
+            entries=answer[9],
+            numbers=answer[10],
+            admitted=answer[11],
+            stock=None if age_ms == "" else StockSignal(int(free), int(held), int(age_ms) / 1000),
+        )
+
+
+def keys(room: str, *names: str) -> tuple[str, ...]:
+    """A room's Redis keys; the shared hash tag keeps them on one node of a cluster."""
+    return tuple(f"{{{room}}}:{name}" for name in names)
+
+
+def _kind(letter: str) -> Kind:
+    return "entry" if letter == "e" else "number"

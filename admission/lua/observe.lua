@@ -1,0 +1,32 @@
+-- Observe the line before a step, and tidy what time has ended.
+-- KEYS[1] {room}:line, KEYS[2] {room}:slots, KEYS[3] {room}:claims, KEYS[4] {room}:forget, KEYS[5] {room}:extended,
+-- KEYS[6] {room}:claimed, KEYS[7] {room}:doubtful: as in claim.lua.
+-- ARGV[1] generation.
+-- Answers {'observed', now ms, what the rate alone would have called (text), called, active, open turns, entries,
+--   numbers, over, clock ms, the moment of the last step in ms, entries_closed}.
+-- Safe under races: what it tidies no claim would grant on; at most 1,000 claims are forgotten a call.
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now_seconds)
+redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', number('clock_ms'))
+redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', number('over'))
+redis.call('ZREMRANGEBYSCORE', KEYS[7], '-inf', number('clock_ms'))
+local forgotten = redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now_seconds, 'LIMIT', 0, 1000)
+for _, ticket in ipairs(forgotten) do
+    redis.call('HDEL', KEYS[3], ticket)
+    redis.call('ZREM', KEYS[4], ticket)
+end
+local called = math.floor(serving())
+local open_turns = called - number('over') - redis.call('ZCARD', KEYS[6]) + redis.call('ZCARD', KEYS[5])
+return {
+    'observed',
+    now_ms,
+    string.format('%.17g', serving(true)),
+    called,
+    redis.call('ZCARD', KEYS[2]),
+    math.max(0, open_turns),
+    number('entries'),
+    number('numbers'),
+    number('over'),
+    number('clock_ms'),
+    number('since_ms'),
+    number('entries_closed'),
+}

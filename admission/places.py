@@ -1,0 +1,68 @@
+"""From a ticket's entry or number to its place in line (pure).
+
+Places are dense: numbers that a lost Redis left behind as gaps count for nothing, and a ticket from inside a gap
+shares the place where the gap begins. Recording a gap can therefore only improve a place.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from admission.draw import draw_key, drawn_place
+from admission.tickets import Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Numbers first … last were (perhaps) never issued."""
+
+    first: int
+    last: int
+
+
+def dense(index: int, gaps: Sequence[Gap]) -> int:
+    """`index` without the gaps below it; inside a gap, that of the first index behind the gap."""
+    below = 0
+    for gap in gaps:
+        if index > gap.last:
+            below += gap.last - gap.first + 1
+        elif index >= gap.first:
+            return gap.first - below
+        else:
+            break
+    return index - below
+
+
+def gaps_length(gaps: Sequence[Gap]) -> int:
+    """How many indices lie in `gaps`."""
+    return sum(gap.last - gap.first + 1 for gap in gaps)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A finished draw: `entries` places drawn with `secret`."""
+
+    entries: int
+    secret: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What turns tickets of one room and epoch into places. Gaps are sorted and do not overlap."""
+
+    room: str
+    epoch: int
+    drawn: Drawn | None
+    entry_gaps: Sequence[Gap] = ()
+    number_gaps: Sequence[Gap] = ()
+
+    def place_of(self, ticket: Ticket) -> int | None:
+        """The ticket's place from 1, or None while the draw is still to come."""
+        if self.drawn is None:
+            return None
+        entries = self.drawn.entries
+        if ticket.kind == "number":
+            return entries + dense(ticket.index, self.number_gaps)
+        if entries == 0:
+            return 1
+        entry = min(dense(ticket.index, self.entry_gaps), entries)
+        return drawn_place(draw_key(self.drawn.secret, self.room, self.epoch, entries), entries, entry)

@@ -1,0 +1,18 @@
+"""What the stock tells the line: free and held units of a room's SKUs, so that waiters hear of a sell-out at once."""
+
+from admission.line import StockSignal, keys
+from admission.redis_bond import RedisBond
+
+SIGNAL_SECONDS_MAX = 5.0
+
+
+async def tell_stock(bond: RedisBond, room: str, free: int, held: int) -> None:
+    """Say what is left for `room`; the last word counts, for five seconds. Raises LineAway."""
+    await bond.run("tell_stock", bond.identity, keys(room, "stock"), (str(free), str(held)))
+
+
+def sold_out(signal: StockSignal | None) -> bool | None:
+    """Whether everything is sold: None when the stock has said nothing for five seconds; held units may come back."""
+    if signal is None or signal.age_seconds > SIGNAL_SECONDS_MAX:
+        return None
+    return signal.free <= 0 and signal.held <= 0
