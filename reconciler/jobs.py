@@ -1,0 +1,140 @@
+"""The reconciler's jobs: each `run_once()` works until nothing is due, and returns what it did.
+
+A job may die at any point: everything it changes is one transaction of the stock's own verbs, so the next pass of
+whoever holds the lease goes on where it stopped.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from counters.rules import Done, HoldName
+from counters.store import Level, Repair, Stock
+from reconciler.payments import PaymentInquiry, final_state
+
+SWEEP_BATCH = 1_000
+PAYMENTS_BATCH = 200
+REBALANCE_TOLERANCE = 2
+ACTOR = "reconciler"
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one pass of a job did: figures by name, and a sentence for each thing that a person should look at."""
+
+    job: str
+    done: dict[str, int]
+    attention: tuple[str, ...] = ()
+
+    @property
+    def idle(self) -> bool:
+        """Whether there was nothing to do."""
+        return not any(self.done.values()) and not self.attention
+
+
+class Job(Protocol):
+    """Something that time does."""
+
+    name: str
+
+    async def run_once(self) -> Report:
+        """Do what is due and say what was done."""
+        ...
+
+
+class Sweep:
+    """Ends holds that are past their deadline and gives their units back."""
+
+    name = "sweep"
+
+    def __init__(self, stock: Stock) -> None:
+        self._stock = stock
+
+    async def run_once(self) -> Report:
+        holds = units = 0
+        while True:
+            expired = await self._stock.expire_due(limit=SWEEP_BATCH, actor=ACTOR)
+            holds += expired.holds
+            units += expired.units
+            if expired.holds < SWEEP_BATCH:
+                return Report(self.name, {"holds": holds, "units": units})
+
+
+class SettlePayments:
+    """Asks how payments past their deadline ended: paid sells, unpaid gives back, unknown waits for a person."""
+
+    name = "payments"
+
+    def __init__(self, stock: Stock, inquiry: PaymentInquiry) -> None:
+        self._stock = stock
+        self._inquiry = inquiry
+
+    async def run_once(self) -> Report:
+        ended = {"paid": 0, "unpaid": 0, "unknown": 0}
+        attention: list[str] = []
+        for hold in await self._stock.paying_holds(overdue_only=True, limit=PAYMENTS_BATCH):
+            state = await final_state(self._inquiry, hold.id)
+            outcome = await self._stock.resolve(
+                HoldName(hold.id, hold.sku_id),
+                state,
+                overdue_only=True,
+                actor=ACTOR,
+                reason=f"the provider says {state}",
+            )
+            # Refused means that the shop ended it while we asked: its own word stands.
+            if isinstance(outcome, Done):
+                ended[state] += 1
+            if state == "unknown":
+                attention.append(
+                    f"hold {hold.id} ({hold.quantity} of {hold.sku}): nobody knows whether it was paid. "
+                    f"Find out, then: fairgate hold resolve {hold.id} --paid or --unpaid"
+                )
+        return Report(self.name, ended, tuple(attention))
+
+
+class Rebalance:
+    """Evens out the free units of each fungible SKU's sub-counters."""
+
+    name = "rebalance"
+
+    def __init__(self, stock: Stock) -> None:
+        self._stock = stock
+
+    async def run_once(self) -> Report:
+        moved = 0
+        for level in await self._stock.levels():
+            if level.kind == "fungible" and level.state == "on_sale":
+                moved += await self._stock.rebalance(level.id, REBALANCE_TOLERANCE)
+        return Report(self.name, {"units": moved})
+
+
+class RepairDrift:
+    """Compares every counter and seat with holds, sales and ledger, and makes them agree again."""
+
+    name = "repair"
+
+    def __init__(self, stock: Stock, *, dry_run: bool = False) -> None:
+        self._stock = stock
+        self._dry_run = dry_run
+
+    async def run_once(self) -> Report:
+        levels = await self._stock.levels()
+        repairs = [repair for level in levels if await self._stock.audit(level) for repair in await self._repair(level)]
+        left = [f"{fault.sku}: {fault.place}: {fault.what}: recorded {fault.recorded}, expected {fault.expected}"
+                for level in levels for fault in await self._stock.audit(level)] if repairs else []  # fmt: skip
+        for repair in repairs:
+            log.warning(
+                "drift", sku=repair.sku, place=repair.place, was=repair.was, became=repair.became, done=repair.done
+            )
+        return Report(self.name, {"repaired": sum(repair.done for repair in repairs), "left": len(left)}, tuple(left))
+
+    async def _repair(self, level: Level) -> list[Repair]:
+        return await self._stock.repair(level, dry_run=self._dry_run, actor=ACTOR)
+
+
+def all_jobs(stock: Stock, inquiry: PaymentInquiry, *, dry_run: bool = False) -> Sequence[Job]:
+    """The jobs in the order of one pass: give back first, then even out, then compare the books."""
+    return (Sweep(stock), SettlePayments(stock, inquiry), Rebalance(stock), RepairDrift(stock, dry_run=dry_run))
