@@ -8,8 +8,6 @@ import os
 import secrets
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 import asyncpg
@@ -18,6 +16,7 @@ import redis.asyncio as redis
 
 from chassis.database import open_pool
 from chassis.settings import Settings
+from fairgate.migrations.migrate import migrate
 from fairgate.stack.account import choose_place, own_folder, server_account
 from fairgate.stack.valkey import find_valkey
 from tests.servers import ControlledServer, RunningServers, Servers
@@ -48,7 +47,7 @@ def servers() -> Iterator[Servers]:
 def template(servers: Servers) -> str:
     """The name of a migrated database that others are copied from."""
     asyncio.run(_execute(servers.database_url, f"CREATE DATABASE {TEMPLATE}"))
-    asyncio.run(_migrate(_database(servers.database_url, TEMPLATE)))
+    asyncio.run(migrate(_database(servers.database_url, TEMPLATE)))
     return TEMPLATE
 
 
@@ -96,16 +95,6 @@ async def valkey_server() -> AsyncIterator[ControlledServer]:
         valkey.make_data()
         async with ControlledServer(valkey.url, valkey.service(), Path(folder) / "valkey.log") as server:
             yield server
-
-
-async def _migrate(url: str) -> None:
-    if find_spec("counters.functions") is not None:
-        await import_module("fairgate.migrations.migrate").migrate(url)
-        return
-    for part in ("chassis", "line", "stock"):
-        file = Path(__file__).parent.parent / "fairgate" / "migrations" / "versions" / f"0001_{part}.sql"
-        if file.exists():
-            await _execute(url, file.read_text(encoding="utf-8"))
 
 
 def _settings(database_url: str, redis_url: str, servers: Servers) -> Settings:
