@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from starlette.responses import Response
 
-from chassis.http import timestamp
+from chassis.http import invalid_fields, timestamp
 from chassis.problems import Problem
 from counters.rules import Done, Refusal, Refused
 
@@ -30,6 +30,7 @@ _SAYINGS: Mapping[Refusal, tuple[str, str]] = MappingProxyType(
         "hold-not-paying": ("hold-not-paying", "The hold does not wait for a payment (any more)."),
         "extension-limit": ("extension-limit", "The hold is at the furthest deadline that it may have."),
         "fixed": ("exists", "The SKU exists; this about it cannot be changed."),
+        "seats-missing": ("invalid", "A new seated SKU comes with its seats."),
         "below-commitments": ("below-commitments", "That many are not free: some are held or sold already."),
     }
 )
@@ -50,9 +51,9 @@ def refusal(refused: Refused, *, pass_shown: bool = True) -> Problem:
     if refused.code == "other-room" and not pass_shown:
         code = "pass-required"
     if refused.code == "no-such-seat":
-        return Problem(
-            code, detail, errors=[{"pointer": "/lines", "reason": f"no such seat: {seat}"} for seat in _seats(refused)]
-        )
+        return invalid_fields([("/lines", f"no such seat: {seat}") for seat in _seats(refused)])
+    if refused.code == "seats-missing":
+        return invalid_fields([("/seats", "is missing: a new seated SKU comes with its seats")])
     return Problem(code, detail, headers=None, **refused.facts)
 
 

@@ -22,8 +22,13 @@ LINES_MAX = 100
 SEATS_MAX = 50_000
 TOTAL_MAX = 1_000_000_000
 
-SkuName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
-SeatName = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+# Patterns end with END: a lone `$` would let a newline pass at the end, and mean something else in JSON Schema.
+END = r"$(?!\n)"
+PLAIN = r"^[^\x00-\x1f\x7f]+" + END  # Postgres keeps no NUL, and a control character in a name helps nobody
+
+SkuName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}" + END)]
+RoomName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,39}" + END)]
+SeatName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=PLAIN)]
 Fence = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 Seconds = Annotated[int, msgspec.Meta(ge=1, le=86_400)]
@@ -46,6 +51,7 @@ Refusal = Literal[
     "hold-not-paying",
     "extension-limit",
     "fixed",
+    "seats-missing",
     "below-commitments",
 ]
 
@@ -78,7 +84,7 @@ class ReserveBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     """POST /v1/holds. `buyer` is for the shop, where no pass is shown."""
 
     lines: Annotated[tuple[Line, ...], msgspec.Meta(min_length=1, max_length=LINES_MAX)]
-    buyer: Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")] | None = None
+    buyer: Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=PLAIN)] | None = None
 
 
 class FenceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,17 +111,17 @@ class ResolveBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """POST /admin/holds/{id}/resolve: what a person found out about a payment."""
 
     outcome: Literal["paid", "unpaid"]
-    reason: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+    reason: Annotated[str, msgspec.Meta(min_length=1, max_length=500, pattern=PLAIN)]
 
 
 class Seat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One seat of a hall: its name, and where it is."""
 
     seat: SeatName
-    section: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-    row: Annotated[str, msgspec.Meta(min_length=1, max_length=16)]
+    section: Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=PLAIN)]
+    row: Annotated[str, msgspec.Meta(min_length=1, max_length=16, pattern=PLAIN)]
     number: Annotated[int, msgspec.Meta(ge=0, le=100_000)]
-    tier: Annotated[str, msgspec.Meta(min_length=1, max_length=32)] | None = None
+    tier: Annotated[str, msgspec.Meta(min_length=1, max_length=32, pattern=PLAIN)] | None = None
     x: float | None = None
     y: float | None = None
     blocked: bool = False
@@ -124,7 +130,7 @@ class Seat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 class SkuSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """PUT /admin/skus/{sku}. `total` of a seated SKU is the number of its seats and may be left out."""
 
-    title: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=PLAIN)]
     kind: Literal["fungible", "seated"] = "fungible"
     state: Literal["draft", "on_sale", "halted", "ended"] = "on_sale"
     total: Annotated[int, msgspec.Meta(ge=0, le=TOTAL_MAX)] | None = None
@@ -134,8 +140,8 @@ class SkuSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     extensions_max: Annotated[int, msgspec.Meta(ge=0, le=100)] = 1
     payment_seconds_max: Seconds = 900
     buyer_max: Annotated[int, msgspec.Meta(ge=1, le=QUANTITY_MAX)] | None = None
-    limit_group: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
-    room: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")] | None = None
+    limit_group: Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=PLAIN)] | None = None
+    room: RoomName | None = None
     on_sale_at: Moment | None = None
     off_sale_at: Moment | None = None
     seats: Annotated[tuple[Seat, ...], msgspec.Meta(max_length=SEATS_MAX)] | None = None

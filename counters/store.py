@@ -6,7 +6,7 @@ Problem busy, never a refusal.
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -26,6 +26,9 @@ ATTEMPTS_MAX = 4
 RECLAIMS_MAX = 8
 RECLAIM_BATCH = 500
 RETRY_SECONDS = 0.02
+
+# What putting a SKU did.
+Put = Literal["created", "changed", "unchanged"]
 
 # The statement as a whole was refused and changed nothing: it may simply be sent again.
 _AGAIN = (
@@ -177,13 +180,31 @@ class Stock:
         return (await self._decide("read_hold", hold.sku_id, hold.id, caller)).judged()
 
     async def put_sku(self, name: str, settings: SkuSettings, actor: str) -> Done | Refused:
-        """Create the SKU with its stock, or change its rules and total; the same settings twice change nothing."""
-        rules = msgspec.to_builtins(settings) | {"name": name}
-        seats = rules.pop("seats")
+        """Create the SKU with its stock, or change its rules and total; the document's `outcome` is a Put.
+
+        The same settings twice change nothing.
+        """
+        put = _rules(name, settings)
         outcome = await self._decide(
-            "create_sku", _text(rules), None if seats is None else _text(seats), actor, new_operation_id()
+            "create_sku",
+            _text(put["rules"]),
+            None if settings.seats is None else _text(put["seats"]),
+            actor,
+            new_operation_id(),
         )
         return outcome.judged()
+
+    async def import_skus(self, skus: Mapping[str, SkuSettings], actor: str) -> list[tuple[str, Put]] | Refused:
+        """Put several SKUs, all or none: what became of each, or the refusal of the first that cannot be put."""
+        puts = _text([_rules(name, settings) for name, settings in skus.items()])
+        done: list[tuple[str, Put]] = []
+        for row in await self._call("import_skus", puts, actor, new_operation_id()):
+            outcome = _Outcome(row["outcome"], row["answer"]).judged()
+            if isinstance(outcome, Refused):
+                return outcome
+            document = msgspec.json.decode(outcome.document, type=_PutDocument)
+            done.append((document.sku, document.outcome))
+        return done
 
     async def find_sku(self, name: str) -> Sku | None:
         """The SKU with that name, or None."""
@@ -258,9 +279,19 @@ class _Outcome:
 
     def judged(self) -> Done | Refused:
         """What a caller hears. Each code stands in the head of its verb's file."""
-        if self.code in ("granted", "done", "replayed", "created", "changed"):
+        if self.code in ("granted", "done", "replayed", "created", "changed", "unchanged"):
             return Done(self.answer or "{}", replayed=self.code == "replayed")
         return Refused(msgspec.convert(self.code, Refusal), orjson.loads(self.answer) if self.answer else {})
+
+
+class _PutDocument(msgspec.Struct, frozen=True):
+    sku: str
+    outcome: Put
+
+
+def _rules(name: str, settings: SkuSettings) -> dict[str, object]:
+    rules = msgspec.to_builtins(settings) | {"name": name}
+    return {"seats": rules.pop("seats"), "rules": rules}
 
 
 def _key(keyed: Keyed) -> tuple[str, str, bytes]:

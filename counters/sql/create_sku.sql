@@ -2,9 +2,10 @@
 --
 -- p_rules: the settings as JSON, all of them (name, title, kind, state, total, shards, …). p_seats: for a seated SKU
 -- [{"seat", "section", "row", "number", "tier", "x", "y", "blocked"}], else null. Answers one row:
---   created, changed (rules as asked, or nothing to change)
---   fixed        kind, shards or seats differ from what exists: answer = {field, is}; nothing was changed
---   below-commitments  total would be below what is held and sold: answer = {total, held, sold}; nothing was changed
+--   created, changed, unchanged   answer = {sku, outcome}
+--   seats-missing      a new seated SKU comes without seats; nothing was changed
+--   fixed              kind, shards or seats differ from what exists: answer = {sku, field}; nothing was changed
+--   below-commitments  total would be below what is held and sold: answer = {sku, total, held, sold}; nothing was changed
 -- Safe under races: creation is decided by UNIQUE sku_names_are_unique; a change locks the SKU's row, then (for a new
 -- total) its sub-counters ascending, so a seller and the buyers never overwrite each other.
 CREATE OR REPLACE FUNCTION stock_verbs.create_sku(p_rules jsonb, p_seats jsonb, p_actor text, p_operation uuid)
@@ -13,6 +14,10 @@ DECLARE
     v_new stock.skus := jsonb_populate_record(NULL::stock.skus, p_rules);
     v_old stock.skus;
 BEGIN
+    IF v_new.kind = 'seated' AND p_seats IS NULL AND NOT EXISTS (SELECT 1 FROM stock.skus WHERE name = v_new.name) THEN
+        RETURN QUERY SELECT 'seats-missing', json_build_object('sku', v_new.name)::text;
+        RETURN;
+    END IF;
     INSERT INTO stock.skus (name, title, kind, state, total, shards, hold_seconds, hold_seconds_max, extensions_max,
                             payment_seconds_max, buyer_max, limit_group, room, on_sale_at, off_sale_at)
     VALUES (v_new.name, v_new.title, v_new.kind, v_new.state, v_new.total, v_new.shards, v_new.hold_seconds, v_new.hold_seconds_max,
@@ -20,24 +25,25 @@ BEGIN
     ON CONFLICT DO NOTHING RETURNING * INTO v_old;
     IF FOUND THEN
         PERFORM stock_verbs.stock_up(v_old, p_seats, p_actor, p_operation);
-        RETURN QUERY SELECT 'created', NULL::text;
+        RETURN QUERY SELECT 'created', json_build_object('sku', v_new.name, 'outcome', 'created')::text;
         RETURN;
     END IF;
     SELECT * INTO STRICT v_old FROM stock.skus WHERE name = v_new.name FOR NO KEY UPDATE;
     IF (v_old.kind, v_old.shards) <> (v_new.kind, v_new.shards) THEN
-        RETURN QUERY SELECT 'fixed', json_build_object('field', CASE WHEN v_old.kind <> v_new.kind THEN 'kind' ELSE 'shards' END)::text;
+        RETURN QUERY SELECT 'fixed', json_build_object(
+            'sku', v_old.name, 'field', CASE WHEN v_old.kind <> v_new.kind THEN 'kind' ELSE 'shards' END)::text;
         RETURN;
     END IF;
-    IF v_old.kind = 'seated' AND (v_old.total <> v_new.total OR p_seats IS NOT NULL AND EXISTS (
-        SELECT 1 FROM jsonb_to_recordset(p_seats) AS asked (seat text, section text, "row" text, number integer)
-          FULL JOIN (SELECT * FROM stock.seats WHERE sku_id = v_old.id) AS known USING (seat)
-         WHERE (asked.section, asked."row", asked.number) IS DISTINCT FROM (known.section, known.row_name, known.number)))
-    THEN
-        RETURN QUERY SELECT 'fixed', json_build_object('field', 'seats')::text;
+    IF v_old.kind = 'seated' AND (v_old.total <> v_new.total OR stock_verbs.seats_differ(v_old.id, p_seats)) THEN
+        RETURN QUERY SELECT 'fixed', json_build_object('sku', v_old.name, 'field', 'seats')::text;
+        RETURN;
+    END IF;
+    IF to_jsonb(v_old) - '{id,created_at}'::text[] = to_jsonb(v_new) - '{id,created_at}'::text[] THEN
+        RETURN QUERY SELECT 'unchanged', json_build_object('sku', v_old.name, 'outcome', 'unchanged')::text;
         RETURN;
     END IF;
     IF v_old.total <> v_new.total THEN
-        RETURN QUERY SELECT * FROM stock_verbs.restate(v_old.id, v_new.total, p_actor, p_operation);
+        RETURN QUERY SELECT * FROM stock_verbs.restate(v_old, v_new.total, p_actor, p_operation);
         IF FOUND THEN RETURN; END IF;
     END IF;
     UPDATE stock.skus
@@ -45,8 +51,20 @@ BEGIN
            extensions_max = v_new.extensions_max, payment_seconds_max = v_new.payment_seconds_max, buyer_max = v_new.buyer_max,
            limit_group = v_new.limit_group, room = v_new.room, on_sale_at = v_new.on_sale_at, off_sale_at = v_new.off_sale_at
      WHERE id = v_old.id;
-    RETURN QUERY SELECT 'changed', NULL::text;
+    RETURN QUERY SELECT 'changed', json_build_object('sku', v_old.name, 'outcome', 'changed')::text;
 END $$;
+
+-- Whether the seats asked for (null: no matter) are other than those that the SKU has.
+CREATE OR REPLACE FUNCTION stock_verbs.seats_differ(p_sku integer, p_seats jsonb) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT p_seats IS NOT NULL AND EXISTS (
+        SELECT 1
+          FROM jsonb_to_recordset(p_seats) AS asked (
+               seat text, section text, "row" text, number integer, tier text, x real, y real, blocked boolean)
+          FULL JOIN (SELECT * FROM stock.seats WHERE sku_id = p_sku) AS known USING (seat)
+         WHERE (asked.section, asked."row", asked.number, asked.tier, asked.x, asked.y, coalesce(asked.blocked, false))
+               IS DISTINCT FROM
+               (known.section, known.row_name, known.number, known.tier, known.x, known.y, known.state = 'blocked'))
+$$;
 
 -- Lay out a new SKU's sub-counters (as evenly as whole units allow) or seats, each in the ledger.
 CREATE OR REPLACE FUNCTION stock_verbs.stock_up(p_sku stock.skus, p_seats jsonb, p_actor text, p_operation uuid) RETURNS void
@@ -73,32 +91,34 @@ BEGIN
     SELECT p_sku.id, p_operation, 'create', -1, array_agg(seat ORDER BY seat), state, count(*), p_actor FROM laid GROUP BY state;
 END $$;
 
--- Change a fungible SKU's stated total. Answers no row when done, else ('below-commitments', {total, held, sold}).
-CREATE OR REPLACE FUNCTION stock_verbs.restate(p_sku integer, p_total bigint, p_actor text, p_operation uuid)
+-- Change a fungible SKU's stated total. Answers no row when done, else ('below-commitments', {sku, total, held, sold}).
+CREATE OR REPLACE FUNCTION stock_verbs.restate(p_sku stock.skus, p_total bigint, p_actor text, p_operation uuid)
 RETURNS TABLE (outcome text, answer text) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_sum record;
 BEGIN
-    PERFORM 1 FROM stock.sub_counters WHERE sku_id = p_sku ORDER BY shard FOR NO KEY UPDATE;
-    SELECT sum(total) AS total, sum(held) AS held, sum(sold) AS sold INTO v_sum FROM stock.sub_counters WHERE sku_id = p_sku;
+    PERFORM 1 FROM stock.sub_counters WHERE sku_id = p_sku.id ORDER BY shard FOR NO KEY UPDATE;
+    SELECT sum(total)::bigint AS total, sum(held)::bigint AS held, sum(sold)::bigint AS sold INTO v_sum
+      FROM stock.sub_counters WHERE sku_id = p_sku.id;
     IF v_sum.held + v_sum.sold > p_total THEN
-        RETURN QUERY SELECT 'below-commitments', json_build_object('total', v_sum.total, 'held', v_sum.held, 'sold', v_sum.sold)::text;
+        RETURN QUERY SELECT 'below-commitments', json_build_object(
+            'sku', p_sku.name, 'total', v_sum.total, 'held', v_sum.held, 'sold', v_sum.sold)::text;
         RETURN;
     END IF;
     WITH place AS (
         SELECT shard, held + sold AS given, row_number() OVER (ORDER BY shard) AS place, count(*) OVER () AS places
-          FROM stock.sub_counters WHERE sku_id = p_sku
+          FROM stock.sub_counters WHERE sku_id = p_sku.id
     ), target AS (
-        SELECT shard, given + (p_total - v_sum.held - v_sum.sold)::bigint / places
-               + CASE WHEN place <= (p_total - v_sum.held - v_sum.sold)::bigint % places THEN 1 ELSE 0 END AS total
+        SELECT shard, given + (p_total - v_sum.held - v_sum.sold) / places
+               + CASE WHEN place <= (p_total - v_sum.held - v_sum.sold) % places THEN 1 ELSE 0 END AS total
           FROM place
     ), changed AS (
         UPDATE stock.sub_counters AS counter SET total = target.total
           FROM target, stock.sub_counters AS before
-         WHERE counter.sku_id = p_sku AND counter.shard = target.shard AND counter.total <> target.total
-           AND before.sku_id = p_sku AND before.shard = counter.shard
+         WHERE counter.sku_id = p_sku.id AND counter.shard = target.shard AND counter.total <> target.total
+           AND before.sku_id = p_sku.id AND before.shard = counter.shard
         RETURNING counter.shard, counter.total - before.total AS delta)
     INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, total_delta, actor)
-    SELECT p_sku, p_operation, 'restate', shard, delta, p_actor FROM changed ORDER BY shard;
-    UPDATE stock.skus SET total = p_total WHERE id = p_sku;
+    SELECT p_sku.id, p_operation, 'restate', shard, delta, p_actor FROM changed ORDER BY shard;
+    UPDATE stock.skus SET total = p_total WHERE id = p_sku.id;
 END $$;
