@@ -8,6 +8,7 @@ from contextlib import suppress
 import structlog
 
 from chassis.database import STORE_AWAY
+from chassis.problems import Problem
 from chassis.telemetry import LOOP_RUNS
 
 BACKOFF_SECONDS_MAX = 10.0
@@ -33,7 +34,7 @@ class Loop:
     async def _pass(self) -> float:
         try:
             await self._run_once()
-        except STORE_AWAY as error:
+        except (*STORE_AWAY, Problem) as error:
             outcome = "store-away"
             log.warning("loop waits for a store", loop=self.name, error=repr(error))
         except Exception:

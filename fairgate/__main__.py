@@ -1,0 +1,32 @@
+"""The command `fairgate`: every group of commands, put together."""
+
+import typer
+
+from fairgate.cli import demo, hold, keys, reconcile, room, serve, sku, up
+
+app = typer.Typer(
+    name="fairgate",
+    help="A self-hosted virtual waiting room in front of a flash-sale reservation backend.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(epilog="Example: fairgate demo --shoppers 500 --exit")(demo.demo)
+app.command(epilog="Example: fairgate up --shop http://127.0.0.1:3000 --room onsale")(up.up)
+app.add_typer(serve.app, name="serve")
+app.command(epilog="Example: FAIRGATE_DATABASE_URL=postgresql://… fairgate migrate")(serve.migrate)
+app.add_typer(room.app, name="room")
+app.add_typer(sku.app, name="sku")
+app.add_typer(hold.app, name="hold")
+app.command(epilog="Example: fairgate reconcile --once --json")(reconcile.reconcile)
+app.command(epilog="Example: fairgate audit --json")(reconcile.audit)
+app.add_typer(keys.app, name="keys")
+
+
+def main() -> None:
+    """The console script's entry."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -7,12 +7,11 @@ import sys
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
-import asyncpg
 import typer
 
-from chassis.database import STORE_AWAY, open_pool
+from chassis.database import STORE_AWAY, Pool, open_pool
 from chassis.problems import Problem
 from chassis.settings import Settings, SettingsError
 from fairgate.stack.embedded import DEFAULT_FOLDER, Stack, open_stack
@@ -30,7 +29,7 @@ class Books:
 
     stack: Stack
     settings: Settings
-    pool: "asyncpg.Pool[asyncpg.Record]"
+    pool: Pool
 
 
 def settings_for(stack: Stack) -> Settings:
@@ -68,5 +67,10 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         reason = f"A store cannot be reached: {error or type(error).__name__}. Is it running, and is its URL right?"
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+    fail(reason)
+
+
+def fail(reason: str) -> NoReturn:
+    """End the command with one clear line and exit code 1."""
     print(reason, file=sys.stderr)
     raise typer.Exit(1)
