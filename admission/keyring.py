@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from admission.passes import PassSigner
 from admission.tickets import TicketKeys
-from chassis.database import read_text
+from chassis.database import Pool, read_text
 from chassis.problems import busy
 from chassis.seal import seal, unseal
 
@@ -15,7 +15,7 @@ from chassis.seal import seal, unseal
 class Keyring:
     """Who may sign: after the first `refresh`, `signer` signs passes and `ticket_keys` sign and read tickets."""
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", master_key: bytes, issuer: str) -> None:
+    def __init__(self, pool: Pool, master_key: bytes, issuer: str) -> None:
         self._pool = pool
         self._master_key = master_key
         self._issuer = issuer

@@ -55,6 +55,19 @@ class Layout:
     entry_gaps: Sequence[Gap] = ()
     number_gaps: Sequence[Gap] = ()
 
+    @property
+    def passed_over(self) -> int:
+        """How many entries and numbers lie in gaps."""
+        return gaps_length(self.entry_gaps) + gaps_length(self.number_gaps)
+
+    def entries_issued(self, entries: int) -> int:
+        """How many entered, when the last entry issued is `entries`."""
+        return max(0, entries - gaps_length(self.entry_gaps))
+
+    def places_issued(self, drawn_entries: int, numbers: int) -> int:
+        """How many places there are, when the last number issued behind the draw is `numbers`."""
+        return max(0, drawn_entries + numbers - gaps_length(self.number_gaps))
+
     def place_of(self, ticket: Ticket) -> int | None:
         """The ticket's place from 1, or None while the draw is still to come."""
         if self.drawn is None:

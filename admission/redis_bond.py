@@ -19,6 +19,7 @@ from chassis.problems import Problem
 
 CONNECTIONS_MAX = 32
 ANSWER_SECONDS_MAX = 1.5
+OPEN_BY_THEMSELVES = ("restore", "salvage", "tell_stock")
 # What a broken, restarting or overloaded Redis raises.
 REDIS_AWAY = (RedisError, ConnectionError, TimeoutError, OSError)
 
@@ -59,10 +60,19 @@ class RedisBond:
             await probe.aclose()
         self._client, self.identity = _client(self._url, identity), identity
 
-    async def run(self, verb: str, identity: str | None, keys: Sequence[str], values: Sequence[str]) -> list[Any]:
+    async def run(
+        self,
+        verb: str,
+        identity: str | None,
+        keys: Sequence[str],
+        values: Sequence[str],
+        *,
+        may_be_absent: bool = False,
+    ) -> list[Any]:
         """Run admission/lua/<verb>.lua on the Redis called `identity`. Raises LineAway.
 
-        A verb may have taken effect although its answer was lost; every verb is safe to repeat.
+        A verb may have taken effect although its answer was lost; every verb is safe to repeat. A room that this Redis
+        does not hold in the caller's generation raises too, unless it `may_be_absent`.
         """
         client = self._client
         if client is None or identity is None or identity != self.identity:
@@ -75,7 +85,7 @@ class RedisBond:
                 answer = await client.eval(text, len(keys), *keys, *values)
         except REDIS_AWAY as error:
             raise LineAway(type(error).__name__) from error
-        if answer[0] == "generation":
+        if answer[0] == "generation" and not may_be_absent:
             raise LineAway("it is being restored")
         return cast(list[Any], answer)
 
@@ -90,7 +100,7 @@ class RedisBond:
 def _script(verb: str) -> tuple[str, str]:
     """The text and SHA-1 of a verb: opening.lua and the verb's own file, but for those that open by themselves."""
     own = read_text("admission", "lua", f"{verb}.lua")
-    text = own if verb in ("restore", "tell_stock") else read_text("admission", "lua", "opening.lua") + own
+    text = own if verb in OPEN_BY_THEMSELVES else read_text("admission", "lua", "opening.lua") + own
     return text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 

@@ -6,7 +6,7 @@ import asyncpg
 import msgspec
 
 from admission.room_settings import ROOM_NAME, RoomSettings, check_relations
-from chassis.database import read_text
+from chassis.database import Pool, read_text
 from chassis.http import invalid_fields
 from chassis.problems import Problem
 
@@ -23,7 +23,7 @@ class Room:
 class Rooms:
     """The rooms of this installation."""
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def put(self, name: str, settings: RoomSettings) -> Room:

@@ -5,16 +5,14 @@ While Postgres is away the last reading stays in force, so admitted buyers go on
 
 import time
 
-import asyncpg
-
 from admission.passes import PassVerifier
-from chassis.database import read_text
+from chassis.database import Pool, read_text
 
 
 class Trust:
     """Whom to trust: `verifier` refuses what was revoked before the last `refresh`."""
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._horizon = "0"
         self.verifier = PassVerifier()

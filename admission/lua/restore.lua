@@ -3,7 +3,7 @@
 -- KEYS[6] {room}:claimed, KEYS[7] {room}:doubtful, KEYS[8] {room}:extended: as in claim.lua and step.lua.
 -- ARGV[1] generation, ARGV[2] term, ARGV[3] counts of: calls, claims, doubtful places, as 'a b c'; then two values for
 -- each call (clock, called), five for each claim (ticket, place, issued, expires, state), two for each doubtful place (place,
--- clock), then names and values of the whole hash.
+-- clock), then names and values of the whole hash but for bucket_at_ms, which is now.
 -- Answers {'restored'}, or {'term'} where a later leader or generation has been here.
 -- Safe under races: a lower term or generation changes nothing. {room}:entrants is kept: what Redis still knows of who
 --   joined stays true, since entries and numbers never go back. {room}:unsaved too: Postgres takes each claim once.
@@ -36,5 +36,7 @@ while at <= #ARGV do
     redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1])
     at = at + 2
 end
-redis.call('HSET', KEYS[1], 'generation', ARGV[1], 'term', ARGV[2])
+local now = redis.call('TIME')
+redis.call('HSET', KEYS[1], 'generation', ARGV[1], 'term', ARGV[2],
+    'bucket_at_ms', string.format('%.0f', tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000)))
 return { 'restored' }

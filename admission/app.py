@@ -1,0 +1,98 @@
+"""The gateway as a process: composition only."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator
+
+from starlette.applications import Starlette
+
+from admission.admin import RoomsApi
+from admission.api import LineApi
+from admission.book import Book
+from admission.controller import Controller
+from admission.cookies import Cookies
+from admission.credentials import Credentials
+from admission.gate import Gate
+from admission.gauges import Gauges
+from admission.keyring import Keyring
+from admission.line import Line
+from admission.openapi import openapi_route
+from admission.pages import Pages
+from admission.redis_bond import RedisBond
+from admission.rooms import Rooms
+from admission.trust import Trust
+from admission.waiting_room import WaitingRoom
+from chassis.database import STORE_AWAY, make_pool
+from chassis.http import create_app
+from chassis.keys import ApiKeys
+from chassis.leases import Lease
+from chassis.loops import Loop
+from chassis.settings import Settings
+
+STEP_SECONDS = 0.5
+BOOK_SECONDS = 0.5
+TRUST_SECONDS = 1.0
+KEYRING_SECONDS = 5.0
+PRUNE_SECONDS = 60.0
+
+
+def create(settings: Settings | None = None) -> Starlette:
+    """The app of `fairgate serve gateway`."""
+    settings = settings or Settings.from_environment()
+    pool = make_pool(settings)
+    bond = RedisBond(settings.redis_url)
+    book = Book(pool, bond)
+    trust = Trust(pool)
+    keyring = Keyring(pool, settings.master_key_bytes, settings.public_url + settings.prefix)
+    waiting_room = WaitingRoom(pool, Line(bond), book, keyring, trust)
+    cookies = Cookies(https=settings.https)
+    credentials = Credentials(cookies, keyring, trust.verifier)
+    lease = Lease(pool, "controller", secrets.token_hex(8))
+    controller = Controller(pool, bond, book, lease, settings.master_key_bytes)
+    gauges = Gauges(book)
+    loops = [
+        Loop("keyring", keyring.refresh, KEYRING_SECONDS),
+        Loop("trust", trust.refresh, TRUST_SECONDS),
+        Loop("book", book.refresh, BOOK_SECONDS),
+        Loop("controller", controller.run_once, STEP_SECONDS),
+        Loop("gauges", gauges.run_once, BOOK_SECONDS),
+        Loop("prune", controller.prune, PRUNE_SECONDS),
+    ]
+
+    async def postgres() -> None:
+        await pool.fetchval("SELECT 1 FROM line.rooms LIMIT 1")
+
+    async def signing_keys() -> None:
+        _ = keyring.signer, keyring.ticket_keys
+
+    async def redis() -> None:
+        await bond.renew()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        stop = asyncio.Event()
+        async with pool:
+            running = [asyncio.create_task(loop.run(stop)) for loop in loops]
+            try:
+                yield
+            finally:
+                stop.set()
+                await asyncio.gather(*running)
+                with contextlib.suppress(*STORE_AWAY):
+                    await controller.release()
+                await bond.close()
+
+    return create_app(
+        [
+            *LineApi(book, waiting_room, credentials, cookies, settings.prefix).routes(),
+            *Pages(book, waiting_room, credentials, trust.verifier, settings.prefix).routes(),
+            *Gate(credentials, settings.prefix).routes(),
+            *RoomsApi(Rooms(pool), ApiKeys(pool)).routes(),
+            openapi_route(settings),
+        ],
+        name="gateway",
+        settings=settings,
+        lifespan=lifespan,
+        checks={"postgres": postgres, "signing keys": signing_keys, "redis": redis},
+    )

@@ -1,0 +1,205 @@
+"""The leader of all lines: each half second it opens, draws, calls and records, room by room.
+
+Any gateway worker may lead, one at a time by lease. What it writes names its term in Postgres and in Redis, so that a
+leader that slept past its lease changes nothing when it wakes.
+"""
+
+import secrets
+
+import structlog
+
+from admission.book import ISSUE_CHUNK, Book, View
+from admission.calling import Observed, Segment, may_call, plan_segment
+from admission.draw import commitment
+from admission.line import keys
+from admission.recovery import begin_generation, read_claim, save_claims, settings_fields
+from admission.redis_bond import LineAway, RedisBond
+from admission.rooms import Room
+from admission.tickets import Kind
+from chassis.database import Pool, read_text
+from chassis.leases import Lease
+from chassis.seal import seal, unseal
+
+PRUNED_MAX = 5_000
+log = structlog.get_logger()
+
+
+class Controller:
+    """Steps every room's line while it holds the lease."""
+
+    def __init__(self, pool: Pool, bond: RedisBond, book: Book, lease: Lease, master_key: bytes) -> None:
+        self._pool = pool
+        self._bond = bond
+        self._book = book
+        self._lease = lease
+        self._master_key = master_key
+
+    async def run_once(self) -> int:
+        """Step every room once; how many were stepped. One room's failing store does not keep the others."""
+        term = await self._lease.hold()
+        if term is None:
+            return 0
+        stepped = 0
+        for view in await self._book.read():
+            try:
+                await self.step(view, term)
+            except LineAway as away:
+                log.warning("line waits for Redis", room=view.room.name, reason=away.detail)
+            else:
+                stepped += 1
+        return stepped
+
+    async def prune(self) -> None:
+        """Forget rows that can no longer matter; any worker may do it at any time."""
+        await self._pool.execute(read_text("admission", "sql", "prune_line.sql"), PRUNED_MAX)
+
+    async def release(self) -> None:
+        """Let another worker lead at once."""
+        await self._lease.release()
+
+    async def step(self, view: View, term: int) -> None:
+        """One step of one room: begin it, restore it, or call further. Raises LineAway."""
+        room = view.room
+        if view.handle is None or view.commitment is None:
+            await self._open(room)
+            return
+        if self._bond.identity is None:
+            raise LineAway("nobody answers")
+        if view.handle.redis_identity != self._bond.identity:
+            await begin_generation(self._pool, self._bond, room, term)
+            return
+        generation = str(view.handle.generation)
+        observed = await self._observe(view, generation)
+        if observed is None:
+            await begin_generation(self._pool, self._bond, room, term)
+            return
+        drawn = await self._draw(view, generation, term, observed)
+        places = None
+        if drawn is not None and may_call(room.settings, observed.now_ms):
+            places = view.layout.places_issued(drawn, observed.numbers)
+        segment = plan_segment(observed, room.settings, places)
+        if not await self._record(view, term, observed, segment):
+            raise LineAway("another leader is at work")
+        limits = await self._raise_limits(view, observed)
+        await self._bond.run(
+            "step",
+            view.handle.redis_identity,
+            keys(room.name, "line", "calls"),
+            (generation, str(term), str(segment.clock_ms), *_fields(view, segment, limits)),
+        )
+        await self._drain(view, generation)
+
+    async def _open(self, room: Room) -> None:
+        """Begin the room's epoch: its draw's secret is in Postgres before its hash is published anywhere."""
+        secret = secrets.token_bytes(32)
+        await self._pool.execute(
+            read_text("admission", "sql", "open_room.sql"),
+            room.name,
+            room.epoch,
+            seal(self._master_key, secret, _draw_purpose(room)),
+            commitment(secret, room.name, room.epoch),
+        )
+
+    async def _observe(self, view: View, generation: str) -> Observed | None:
+        """The line as Redis has it, or None where this Redis holds another generation."""
+        assert view.handle is not None
+        names = ("line", "slots", "claims", "forget", "extended", "claimed", "doubtful")
+        answer = await self._bond.run(
+            "observe", view.handle.redis_identity, keys(view.room.name, *names), (generation,), may_be_absent=True
+        )
+        if answer[0] == "generation":
+            return None
+        _, now_ms, reached, called, active, open_turns, entries, numbers, over, clock_ms, stepped_ms, closed = answer
+        return Observed(
+            now_ms,
+            float(reached),
+            called,
+            active,
+            open_turns,
+            entries,
+            numbers,
+            over,
+            clock_ms,
+            stepped_ms,
+            entries_closed=closed == 1,
+        )
+
+    async def _draw(self, view: View, generation: str, term: int, observed: Observed) -> int | None:
+        """How many entries were drawn; draws when the time has come, None before it."""
+        room = view.room
+        assert view.handle is not None
+        if view.layout.drawn is not None:
+            return view.layout.drawn.entries
+        answer = await self._bond.run("close", view.handle.redis_identity, keys(room.name, "line"), (generation,))
+        if answer[0] != "closed" or not may_call(room.settings, observed.now_ms):
+            return None
+        sealed = await self._pool.fetchval(read_text("admission", "sql", "read_draw_secret.sql"), room.name, room.epoch)
+        await self._pool.execute(
+            read_text("admission", "sql", "close_draw.sql"),
+            room.name,
+            room.epoch,
+            view.handle.generation,
+            term,
+            answer[1],
+            unseal(self._master_key, sealed, _draw_purpose(room)),
+        )
+        log.info("places drawn", room=room.name, entries=answer[1])
+        return None  # the next step reads what Postgres holds, as every worker does
+
+    async def _record(self, view: View, term: int, observed: Observed, segment: Segment) -> bool:
+        assert view.handle is not None
+        recorded = await self._pool.fetchval(
+            read_text("admission", "sql", "record_progress.sql"),
+            view.room.name,
+            view.room.epoch,
+            view.handle.generation,
+            term,
+            observed.entries,
+            observed.numbers,
+            segment.called_max,
+            observed.over,
+            segment.clock_ms,
+        )
+        return recorded is True
+
+    async def _raise_limits(self, view: View, observed: Observed) -> tuple[int, int]:
+        """The limits, raised ahead of need, so that a join seldom waits for Postgres."""
+        assert view.handle is not None
+        limits: dict[Kind, int] = {"entry": view.entry_limit, "number": view.number_limit}
+        issued_of: dict[Kind, int] = {"entry": observed.entries, "number": observed.numbers}
+        for kind, issued in issued_of.items():
+            if limits[kind] - issued < ISSUE_CHUNK // 2 and (kind == "number" or not observed.entries_closed):
+                row = await self._book.raise_limit(view, kind, limits[kind])
+                limits = {"entry": row["entry_limit"], "number": row["number_limit"]}
+        return limits["entry"], limits["number"]
+
+    async def _drain(self, view: View, generation: str) -> None:
+        """Bring the claims since the last step into Postgres."""
+        assert view.handle is not None
+        saved = 0
+        while True:
+            _, *unsaved = await self._bond.run(
+                "drain", view.handle.redis_identity, keys(view.room.name, "line", "unsaved"), (generation, str(saved))
+            )
+            if not unsaved:
+                return
+            await save_claims(self._pool, view.room, [read_claim(text) for text in unsaved])
+            saved = len(unsaved)
+
+
+def _fields(view: View, segment: Segment, limits: tuple[int, int]) -> list[str]:
+    fields = settings_fields(view.room.settings) | {
+        "base": repr(segment.base),
+        "since_ms": str(segment.since_ms),
+        "valid_until_ms": str(segment.valid_until_ms),
+        "call_rate": repr(segment.call_rate),
+        "called_max": str(segment.called_max),
+        "entry_limit": str(limits[0]),
+        "number_limit": str(limits[1]),
+        "passed_over": str(view.layout.passed_over),
+    }
+    return [text for pair in fields.items() for text in pair]
+
+
+def _draw_purpose(room: Room) -> str:
+    return f"draw {room.name} {room.epoch}"

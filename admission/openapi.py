@@ -1,0 +1,256 @@
+"""The gateway's OpenAPI 3.1 document: what exists, and nothing that does not."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from admission.api import JoinBody
+from admission.room_settings import RoomSettings
+from chassis.http import json_response
+from chassis.problems import PROBLEMS
+from chassis.settings import Settings
+
+_ROOM = {
+    "name": "room",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,39}$"},
+}
+_TICKET: list[dict[str, list[str]]] = [{"ticket": []}, {"ticketCookie": []}]
+_PROVEN: list[dict[str, list[str]]] = [{"ticket": [], "secret": []}, {"ticketCookie": [], "secretCookie": []}]
+
+
+def openapi_route(settings: Settings) -> Route:
+    """GET /openapi.json."""
+    document = openapi_document(settings.public_url + settings.prefix)
+
+    async def openapi(_request: Request) -> Response:
+        return json_response(document, headers={"Cache-Control": "public, max-age=60"})
+
+    return Route("/openapi.json", openapi, methods=["GET"])
+
+
+def openapi_document(server_url: str) -> dict[str, Any]:
+    """The document; `server_url` is where buyers reach the gateway."""
+    _, schemas = msgspec.json.schema_components([JoinBody, RoomSettings], ref_template="#/components/schemas/{name}")
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Fairgate gateway",
+            "version": "1",
+            "description": "The line: rooms, tickets, passes, the gate.",
+        },
+        "servers": [{"url": server_url}],
+        "paths": _buyer_paths() | _proxy_paths() | _operator_paths(),
+        "components": {
+            "schemas": {**schemas, **_ANSWERS},
+            "responses": {"problem": _problem_response()},
+            "securitySchemes": _security_schemes(),
+        },
+    }
+
+
+def _buyer_paths() -> dict[str, Any]:
+    return {
+        "/rooms/{room}": {
+            "parameters": [_ROOM],
+            "get": _call("The waiting page, or its document by Accept", {200: ("The room", "Status")}, "room-page"),
+        },
+        "/rooms/{room}/tickets": {
+            "parameters": [_ROOM],
+            "post": _call(
+                "Join the line",
+                {201: ("A place", "Ticket"), 200: ("The place this client has already", "Ticket")},
+                "join",
+                body="JoinBody",
+            ),
+        },
+        "/rooms/{room}/status": {
+            "parameters": [_ROOM],
+            "get": _call(
+                "The public document, cacheable for a second",
+                {200: ("The room", "Status"), 304: ("Unchanged", None)},
+                "status",
+            ),
+        },
+        "/rooms/{room}/place": {
+            "parameters": [_ROOM],
+            "get": _call("Where a ticket stands", {200: ("The place", "Place")}, "place", security=_TICKET),
+        },
+        "/rooms/{room}/passes": {
+            "parameters": [_ROOM],
+            "post": _call(
+                "Exchange a called ticket for a pass",
+                {
+                    201: ("The pass", "Pass"),
+                    200: ("The same pass again", "Pass"),
+                    202: ("Not yet: ask again after Retry-After", "Problem"),
+                },
+                "claim",
+                security=_PROVEN,
+            ),
+            "delete": _call(
+                "Leave: the slot is free at once",
+                {204: ("Left", None)},
+                "leave",
+                security=[*_PROVEN, {"pass": []}, {"passCookie": []}],
+            ),
+        },
+    }
+
+
+def _proxy_paths() -> dict[str, Any]:
+    dialect = {"name": "dialect", "in": "query", "required": True, "schema": {"enum": ["nginx", "caddy"]}}
+    answers: Mapping[int, tuple[str, str | None]] = {
+        204: ("Pass on to the shop with Fairgate-Pass and Fairgate-Buyer", None),
+        302: ("caddy, browsers: to the waiting page", None),
+        401: ("nginx: Fairgate-Location names the waiting page", None),
+        429: ("caddy, programs: join the line first", "Problem"),
+    }
+    return {
+        "/gate/{room}": {
+            "parameters": [_ROOM, dialect],
+            "get": _call(
+                "May this request pass to the shop?", answers, "gate", security=[{"pass": []}, {"passCookie": []}, {}]
+            ),
+        },
+        "/.well-known/jwks.json": {"get": _call("The keys that verify passes", {200: ("The keys", "KeySet")}, "jwks")},
+    }
+
+
+def _operator_paths() -> dict[str, Any]:
+    key: list[dict[str, list[str]]] = [{"key": []}]
+    return {
+        "/admin/rooms": {"get": _call("All rooms", {200: ("The rooms", "Rooms")}, "list-rooms", security=key)},
+        "/admin/rooms/{room}": {
+            "parameters": [_ROOM],
+            "get": _call("A room's settings", {200: ("The room", "Room")}, "get-room", security=key),
+            "put": _call(
+                "Create or change a room; the same body twice changes nothing",
+                {200: ("The room", "Room")},
+                "put-room",
+                body="RoomSettings",
+                security=key,
+            ),
+        },
+    }
+
+
+def _call(
+    summary: str,
+    answers: Mapping[int, tuple[str, str | None]],
+    operation: str,
+    *,
+    body: str | None = None,
+    security: list[Any] | None = None,
+) -> dict[str, Any]:
+    responses: dict[str, Any] = {str(status): _response(*answer) for status, answer in answers.items()}
+    call: dict[str, Any] = {
+        "operationId": operation,
+        "summary": summary,
+        "responses": responses | {"default": {"$ref": "#/components/responses/problem"}},
+        "security": security or [],
+    }
+    if body is not None:
+        call["requestBody"] = {"required": True, "content": {"application/json": {"schema": _ref(body)}}}
+    return call
+
+
+def _response(description: str, schema: str | None) -> dict[str, Any]:
+    if schema is None:
+        return {"description": description}
+    media = "application/problem+json" if schema == "Problem" else "application/json"
+    return {"description": description, "content": {media: {"schema": _ref(schema)}}}
+
+
+def _problem_response() -> dict[str, Any]:
+    return _response("A refusal (RFC 9457) with a stable code", "Problem")
+
+
+def _security_schemes() -> dict[str, Any]:
+    schemes: dict[str, Any] = {"key": {"type": "http", "scheme": "bearer", "description": "An operator's key, fgk_…"}}
+    for token in ("ticket", "secret", "pass"):
+        schemes[token] = {"type": "apiKey", "in": "header", "name": f"Fairgate-{token.title()}"}
+        schemes[f"{token}Cookie"] = {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": f"fairgate-{token}-{{room}}",
+            "description": "With the prefix __Host- over https.",
+        }
+    return schemes
+
+
+def _ref(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _object(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    return {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
+
+
+_MOMENT = {"type": "string", "format": "date-time"}
+_MOMENT_OR_NULL = {"type": ["string", "null"], "format": "date-time"}
+_COUNT = {"type": "integer", "minimum": 0}
+_COUNT_OR_NULL = {"type": ["integer", "null"], "minimum": 0}
+_TEXT = {"type": "string"}
+_PHASE = {"enum": ["draft", "prequeue", "open", "paused", "closed"]}
+_LINE = {"enum": ["reachable", "away"]}
+
+_ANSWERS: dict[str, Any] = {
+    "Problem": _object(
+        {"type": _TEXT, "title": _TEXT, "status": _COUNT, "code": {"enum": sorted(PROBLEMS)}, "detail": _TEXT},
+        {"request_id": _TEXT},
+    ),
+    "Ticket": _object(
+        {"ticket": _TEXT, "ticket_id": _TEXT, "phase": _PHASE, "server_time": _MOMENT},
+        {"entry": _COUNT, "number": _COUNT},
+    ),
+    "Place": _object(
+        {
+            "state": {"enum": ["entered", "waiting", "called", "admitted", "missed", "ended"]},
+            "place": _COUNT_OR_NULL,
+            "ahead": _COUNT_OR_NULL,
+            "wait_seconds": {"type": ["array", "null"], "items": _COUNT, "minItems": 2, "maxItems": 2},
+            "poll_after_seconds": {"type": "number"},
+            "turn_ends_at": _MOMENT_OR_NULL,
+            "pass_expires_at": _MOMENT_OR_NULL,
+            "line": _LINE,
+            "server_time": _MOMENT,
+        }
+    ),
+    "Pass": _object({"pass": _TEXT, "expires_at": _MOMENT, "server_time": _MOMENT}),
+    "Status": _object(
+        {
+            "room": _TEXT,
+            "epoch": _COUNT,
+            "title": _TEXT,
+            "method": {"enum": ["draw", "fifo"]},
+            "phase": _PHASE,
+            "prequeue_at": _MOMENT_OR_NULL,
+            "opens_at": _MOMENT_OR_NULL,
+            "closes_at": _MOMENT_OR_NULL,
+            "serving": {"type": ["object", "null"]},
+            "called": _COUNT,
+            "issued": _COUNT,
+            "active": _COUNT_OR_NULL,
+            "admitted": _COUNT_OR_NULL,
+            "rate_per_minute": _COUNT,
+            "paused": {"type": "boolean"},
+            "message": {"type": ["string", "null"]},
+            "sold_out": {"type": ["boolean", "null"]},
+            "draw": {"type": ["object", "null"]},
+            "line": _LINE,
+            "as_of": _MOMENT,
+        }
+    ),
+    "Room": {
+        "allOf": [_ref("RoomSettings"), _object({"name": _TEXT, "epoch": _COUNT})],
+        "unevaluatedProperties": False,
+    },
+    "Rooms": _object({"rooms": {"type": "array", "items": _ref("Room")}}),
+    "KeySet": _object({"keys": {"type": "array", "items": {"type": "object"}}}),
+}

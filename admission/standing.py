@@ -1,0 +1,100 @@
+"""Where one buyer stands: state, place, an honest wait, and when to ask again (pure)."""
+
+import random
+from dataclasses import dataclass
+from typing import Literal
+
+from admission.book import View
+from admission.line import Standing
+from admission.status import moment, phase_of
+
+State = Literal["entered", "waiting", "called", "admitted", "missed", "ended"]
+
+POLL_SECONDS_MIN, POLL_SECONDS_MAX = 2.0, 30.0
+POLL_JITTER = 0.3  # so that a crowd that came at one moment does not ask at one moment for ever
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A buyer's standing. `place` is None while the draw is to come; `wait_seconds` is None where nothing honest can be said."""
+
+    state: State
+    place: int | None
+    ahead: int | None
+    wait_seconds: tuple[int, int] | None
+    turn_ends_ms: float | None = None
+    pass_expires_at: int | None = None
+    reachable: bool = True
+
+    def document(self, now_ms: float) -> dict[str, object]:
+        """The answer of GET …/place at `now_ms`."""
+        return {
+            "state": self.state,
+            "place": self.place,
+            "ahead": self.ahead,
+            "wait_seconds": self.wait_seconds,
+            "poll_after_seconds": poll_after_seconds(self),
+            "turn_ends_at": None if self.turn_ends_ms is None else moment(self.turn_ends_ms),
+            "pass_expires_at": None if self.pass_expires_at is None else moment(self.pass_expires_at * 1000),
+            "line": "reachable" if self.reachable else "away",
+            "server_time": moment(now_ms),
+        }
+
+
+def queued(view: View, place: int | None) -> Place | None:
+    """The standing of a ticket that the line has not reached; None once it is called and Redis must be asked."""
+    settings, now_ms = view.room.settings, view.now_ms
+    if place is None:
+        return Place("entered", None, None, _until_opening(view), reachable=view.reachable)
+    if place <= view.called:
+        return None
+    ahead = place - view.called - 1
+    if phase_of(settings, now_ms) == "closed":
+        return Place("ended", place, None, None, reachable=view.reachable)
+    return Place("waiting", place, ahead, _wait(view, ahead), reachable=view.reachable)
+
+
+def reached(view: View, place: int, standing: Standing | None) -> Place:
+    """The standing of a called ticket, as Redis (or None: away) has it."""
+    if standing is None:
+        return Place("waiting", place, 0, None, reachable=False)
+    if standing.state == "waiting":
+        return Place("waiting", place, 0, _wait(view, 0))
+    left_seconds = standing.turn_left_seconds
+    return Place(
+        standing.state,
+        place,
+        0 if standing.state == "called" else None,
+        (0, 0) if standing.state == "called" else None,
+        turn_ends_ms=None if left_seconds is None else view.now_ms + left_seconds * 1000,
+        pass_expires_at=standing.expires_at,
+    )
+
+
+def poll_after_seconds(place: Place) -> float:
+    """When to ask again: later the longer the wait, with jitter, so that a crowd stays cheap."""
+    soonest = 0.0 if place.wait_seconds is None else place.wait_seconds[0] / 10
+    if place.state in ("missed", "ended"):
+        soonest = POLL_SECONDS_MAX
+    elif place.state == "admitted" or not place.reachable:
+        soonest = 5.0
+    seconds = min(max(soonest, POLL_SECONDS_MIN), POLL_SECONDS_MAX)
+    return round(seconds * (1 + POLL_JITTER * random.random()), 1)  # noqa: S311 - spreads load, guards nothing
+
+
+def _wait(view: View, ahead: int) -> tuple[int, int] | None:
+    """From the configured rate to half as long again; nothing is promised while the room stands still."""
+    settings = view.room.settings
+    if settings.paused or not view.reachable:
+        return None
+    until_opening = _until_opening(view) or (0, 0)
+    seconds = (ahead + 1) * 60 / settings.rate_per_minute
+    return until_opening[0] + int(seconds), until_opening[1] + int(seconds * 1.5) + 1
+
+
+def _until_opening(view: View) -> tuple[int, int] | None:
+    opens_at = view.room.settings.opens_at
+    if opens_at is None:
+        return None
+    seconds = max(0, round(opens_at.timestamp() - view.now_ms / 1000))
+    return seconds, seconds

@@ -1,0 +1,78 @@
+"""A room's public document, the same for everyone: browsers work out their own wait from it (pure)."""
+
+from datetime import UTC, datetime
+from typing import Literal
+
+from admission.book import View
+from admission.room_settings import RoomSettings
+from admission.stock_signal import sold_out
+from chassis.http import timestamp
+
+Phase = Literal["draft", "prequeue", "open", "paused", "closed"]
+
+
+def phase_of(settings: RoomSettings, now_ms: float) -> Phase:
+    """The room's phase at `now_ms` (Unix milliseconds)."""
+    if settings.prequeue_at is not None and now_ms < settings.prequeue_at.timestamp() * 1000:
+        return "draft"
+    if settings.closes_at is not None and now_ms >= settings.closes_at.timestamp() * 1000:
+        return "closed"
+    if settings.opens_at is not None and now_ms < settings.opens_at.timestamp() * 1000:
+        return "prequeue"
+    return "paused" if settings.paused else "open"
+
+
+def status_document(view: View) -> dict[str, object]:
+    """The document as of now. `serving` gives what is called at any moment until `valid_until`:
+    min(base + rate_per_minute × minutes since `since`, called_max)."""
+    settings, figures, now_ms = view.room.settings, view.figures, view.now_ms
+    return {
+        "room": view.room.name,
+        "epoch": view.room.epoch,
+        "title": settings.title,
+        "method": settings.method,
+        "phase": phase_of(settings, now_ms),
+        "prequeue_at": _optional(settings.prequeue_at),
+        "opens_at": _optional(settings.opens_at),
+        "closes_at": _optional(settings.closes_at),
+        "serving": None
+        if figures is None
+        else {
+            "base": figures.base,
+            "rate_per_minute": figures.call_rate,
+            "since": moment(figures.since_ms),
+            "valid_until": moment(figures.valid_until_ms),
+            "called_max": figures.called_max,
+        },
+        "called": view.called,
+        "issued": view.issued,
+        "active": None if figures is None else figures.active,
+        "admitted": None if figures is None else figures.admitted,
+        "rate_per_minute": settings.rate_per_minute,
+        "paused": settings.paused,
+        "message": settings.message,
+        "sold_out": sold_out(None if figures is None else figures.stock),
+        "draw": _draw(view),
+        "line": "reachable" if view.reachable else "away",
+        "as_of": moment(now_ms),
+    }
+
+
+def moment(unix_ms: float) -> str:
+    """Unix milliseconds as RFC 3339."""
+    return timestamp(datetime.fromtimestamp(unix_ms / 1000, UTC))
+
+
+def _draw(view: View) -> dict[str, object] | None:
+    if view.room.settings.method != "draw" or view.commitment is None:
+        return None
+    drawn = view.layout.drawn
+    return {
+        "commitment": view.commitment.hex(),
+        "entries": None if drawn is None else drawn.entries,
+        "secret": None if drawn is None else drawn.secret.hex(),
+    }
+
+
+def _optional(at: datetime | None) -> str | None:
+    return None if at is None else timestamp(at)

@@ -1,0 +1,169 @@
+"""What a buyer may do in a room: join, see a place, claim a pass, leave. Every verb is safe to repeat."""
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import assert_never
+
+from admission.book import Book, View
+from admission.keyring import Keyring
+from admission.line import Delayed, Early, Ended, Granted, Handle, Joined, JoinRefused, Line, Missed
+from admission.metrics import CLAIMS, JOINS
+from admission.passes import Pass, pass_id
+from admission.redis_bond import LineAway
+from admission.standing import Place, queued, reached
+from admission.tickets import Ticket
+from admission.trust import Trust
+from chassis.database import STORE_AWAY, Pool, read_text
+from chassis.problems import Problem, busy
+
+LIMIT_ATTEMPTS_MAX = 4
+TURN = 1  # a ticket is called once
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """A ticket and its token; `repeated` when the client had this place already."""
+
+    ticket: Ticket
+    token: str
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A pass and its token; `repeated` when it was granted by an earlier claim."""
+
+    granted: Pass
+    token: str
+    repeated: bool
+
+
+class WaitingRoom:
+    """The verbs of all rooms, as one worker offers them."""
+
+    def __init__(self, pool: Pool, line: Line, book: Book, keyring: Keyring, trust: Trust) -> None:
+        self._pool = pool
+        self._line = line
+        self._book = book
+        self._keyring = keyring
+        self._trust = trust
+
+    async def join(self, view: View, client_id: str, shown: Ticket | None) -> Entered:
+        """A place for `client_id`; whoever shows its ticket, or joined before, gets the same place.
+
+        Raises Problem room-closed, and busy when neither Redis nor Postgres can give out a new number now.
+        """
+        keys = self._keyring.ticket_keys
+        if shown is not None and shown.client_id == client_id:
+            return Entered(shown, keys.sign(shown), repeated=True)
+        joined = await self._number(view, client_id)
+        ticket = Ticket(view.room.name, view.room.epoch, joined.kind, joined.index, int(view.now_ms / 1000), client_id)
+        JOINS.labels(view.room.name, "repeated" if joined.repeated else "joined").inc()
+        return Entered(ticket, keys.sign(ticket), joined.repeated)
+
+    async def place(self, view: View, ticket: Ticket) -> Place:
+        """Where the ticket stands. Answers from the ticket alone while Redis is away."""
+        place = view.layout.place_of(ticket)
+        if (waiting := queued(view, place)) is not None:
+            return waiting
+        assert place is not None  # without one it is queued
+        try:
+            standing = await self._line.look(_handle(view), ticket.ticket_id, place)
+        except LineAway:
+            return reached(view, place, None)
+        if standing.state == "missed" and await self._was_admitted(view, ticket):
+            return Place("ended", place, None, None)
+        return reached(view, place, standing)
+
+    async def claim(self, view: View, ticket: Ticket) -> Admitted:
+        """The pass of a called ticket; a repeat returns the same one.
+
+        Raises Problem not-called (with Retry-After) before its turn or while the room refuses, turn-missed after it,
+        busy while Redis is away.
+        """
+        place = view.layout.place_of(ticket)
+        if place is None:
+            raise self._not_called(view, "The places are not drawn yet.", 2.0, "not-drawn", None)
+        answer = await self._line.claim(_handle(view), ticket.ticket_id, place)
+        match answer:
+            case Granted(issued_at, expires_at, repeated):
+                CLAIMS.labels(view.room.name, "repeated" if repeated else "granted").inc()
+                jti = pass_id(ticket.ticket_id, TURN)
+                granted = Pass(view.room.name, ticket.ticket_id, jti, issued_at, expires_at)
+                return Admitted(granted, self._keyring.signer.sign(granted), repeated)
+            case Early(called):
+                ahead = place - called - 1
+                wait_seconds = (ahead + 1) * 60 / view.room.settings.rate_per_minute
+                raise self._not_called(view, "The line has not reached this place.", wait_seconds, "early", ahead)
+            case Delayed(reason, wait_seconds):
+                raise self._not_called(
+                    view, "You are called, and keep your turn while the room lets nobody in.", wait_seconds, reason, 0
+                )
+            case Missed():
+                CLAIMS.labels(view.room.name, "missed").inc()
+                raise Problem("turn-missed", "The turn ended before the place was claimed. Join again for a new place.")
+            case Ended():
+                CLAIMS.labels(view.room.name, "ended").inc()
+                raise Problem("turn-missed", "This turn was used and its pass is over. Join again for a new place.")
+            case _:
+                assert_never(answer)
+
+    async def leave(self, view: View, ticket_id: str, shown: Pass | None) -> None:
+        """Give the slot back at once; its pass is refused everywhere within the second in which verifiers read.
+
+        The pass is revoked before the slot is free, so that a crash between leaves a slot that expires by itself.
+        Without a shown pass the line tells when it expires. Raises Problem busy while a store is away.
+        """
+        handle = _handle(view)
+        expires_at = shown.expires_at if shown is not None else None
+        if expires_at is None:
+            standing = await self._line.look(handle, ticket_id, 0)
+            if standing.state != "admitted" or standing.expires_at is None:
+                return
+            expires_at = standing.expires_at
+        jti = pass_id(ticket_id, TURN)
+        await self._pool.execute(read_text("admission", "sql", "revoke_pass.sql"), view.room.name, jti, expires_at)
+        self._trust.verifier.revoke([(jti, expires_at)], time.time())
+        await self._line.leave(handle, ticket_id)
+        CLAIMS.labels(view.room.name, "left").inc()
+
+    async def _number(self, view: View, client_id: str) -> Joined:
+        """An entry or number from Redis, below a limit that Postgres holds."""
+        entry_limit, number_limit = view.entry_limit, view.number_limit
+        for _ in range(LIMIT_ATTEMPTS_MAX):
+            answer = await self._line.join(_handle(view), client_id, entry_limit, number_limit)
+            if isinstance(answer, Joined):
+                return answer
+            if isinstance(answer, JoinRefused):
+                JOINS.labels(view.room.name, answer.reason).inc()
+                raise Problem("room-closed", _WHY_CLOSED[answer.reason], reason=answer.reason)
+            row = await self._book.raise_limit(view, answer.kind, answer.limit)
+            entry_limit, number_limit = row["entry_limit"], row["number_limit"]
+        raise busy("Numbers run out faster than they can be prepared.")
+
+    async def _was_admitted(self, view: View, ticket: Ticket) -> bool:
+        with suppress(*STORE_AWAY):
+            found = await self._pool.fetchval(
+                read_text("admission", "sql", "find_claim.sql"), view.room.name, view.room.epoch, ticket.ticket_id
+            )
+            return found is not None
+        return False
+
+    def _not_called(self, view: View, detail: str, wait_seconds: float, reason: str, ahead: int | None) -> Problem:
+        CLAIMS.labels(view.room.name, reason).inc()
+        seconds = min(max(1, round(wait_seconds)), 30)
+        return Problem("not-called", detail, headers={"Retry-After": str(seconds)}, reason=reason, ahead=ahead)
+
+
+_WHY_CLOSED = {
+    "not-yet": "The room takes entries later: see prequeue_at in its status.",
+    "closed": "The sale is over.",
+    "full": "As many have joined as the room takes.",
+}
+
+
+def _handle(view: View) -> Handle:
+    if view.handle is None:
+        raise LineAway("the room is being prepared")
+    return view.handle
