@@ -18,6 +18,7 @@ from fairgate.stack.ports import port_free
 from fairgate.stack.supervisor import Service
 
 HOST = "127.0.0.1"
+SERVED_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +118,15 @@ def ready(url: str) -> Callable[[], Awaitable[bool]]:
             return False
 
     return probe
+
+
+async def served(url: str, seconds: float = 30.0) -> None:
+    """Wait until `url` answers 200. Raises StackError when it does not in `seconds`."""
+    probe = ready(url)
+    for _ in range(round(seconds / SERVED_POLL_SECONDS)):
+        if await probe():
+            return
+        await asyncio.sleep(SERVED_POLL_SECONDS)
+    raise StackError(
+        f"{url} was not served within {seconds:.0f} s; the logs of the processes stand in the data folder."
+    )

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
@@ -16,6 +16,8 @@ from chassis.problems import Problem
 from chassis.settings import Settings, SettingsError
 from fairgate.stack.embedded import DEFAULT_FOLDER, Stack, open_stack
 from fairgate.stack.errors import StackError
+from fairgate.stack.signals import run_until_stopped
+from loadtest.crowd import CrowdError
 
 T = TypeVar("T")
 DataOption = Annotated[Path, typer.Option("--data", help="Folder of the embedded stack's data.")]
@@ -35,7 +37,9 @@ class Books:
 def settings_for(stack: Stack) -> Settings:
     """The environment's settings with this stack's servers. Raises SettingsError."""
     os.environ.update(
-        FAIRGATE_DATABASE_URL=stack.database_url, FAIRGATE_REDIS_URL=stack.redis_url, FAIRGATE_MASTER_KEY=stack.master_key
+        FAIRGATE_DATABASE_URL=stack.database_url,
+        FAIRGATE_REDIS_URL=stack.redis_url,
+        FAIRGATE_MASTER_KEY=stack.master_key,
     )
     return Settings.from_environment()
 
@@ -57,17 +61,25 @@ async def open_books(data: Path) -> AsyncIterator[Books]:
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run a command's work; what a user can mend ends it with one clear line and exit code 1."""
+    return _guarded(lambda: asyncio.run(work))
+
+
+def run_long(work: Coroutine[Any, Any, int]) -> NoReturn:
+    """Run work that goes on until it is done or a signal stops it cleanly, and end with its exit code."""
+    raise typer.Exit(_guarded(lambda: run_until_stopped(work)))
+
+
+def _guarded(work: Callable[[], T]) -> T:
     try:
-        return asyncio.run(work)
-    except (StackError, SettingsError) as error:
-        reason = str(error)
+        return work()
+    except (StackError, SettingsError, CrowdError) as error:
+        fail(str(error))
     except Problem as problem:
-        reason = problem.detail
+        fail(problem.detail)
     except STORE_AWAY as error:
-        reason = f"A store cannot be reached: {error or type(error).__name__}. Is it running, and is its URL right?"
+        fail(f"A store cannot be reached ({str(error) or type(error).__name__}). Is it running, and is its URL right?")
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    fail(reason)
 
 
 def fail(reason: str) -> NoReturn:

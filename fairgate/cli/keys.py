@@ -44,7 +44,13 @@ def list_keys(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> N
         return
     table = Table("key", "client", "role", "created", "revoked")
     for row in rows:
-        table.add_row(str(row["id"]), str(row["client"]), str(row["role"]), f"{row['created_at']:%F %T}", str(row["revoked_at"] or ""))
+        table.add_row(
+            str(row["id"]),
+            str(row["client"]),
+            str(row["role"]),
+            f"{row['created_at']:%F %T}",
+            str(row["revoked_at"] or ""),
+        )
     Console().print(table)
 
 

@@ -66,7 +66,13 @@ def list_rooms(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> 
         rules = room.settings
         opens_at = f"{rules.opens_at:%F %T %Z}" if rules.opens_at else "open"
         table.add_row(
-            room.name, rules.title, rules.method, opens_at, str(rules.rate_per_minute), str(rules.active_max or ""), str(rules.paused)
+            room.name,
+            rules.title,
+            rules.method,
+            opens_at,
+            str(rules.rate_per_minute),
+            str(rules.active_max or ""),
+            str(rules.paused),
         )
     Console().print(table)
 

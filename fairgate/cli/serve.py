@@ -17,7 +17,9 @@ async def _settings() -> Settings:
 def gateway() -> None:
     """The line: rooms, tickets, passes, the gate."""
     settings = run(_settings())
-    serve("admission.app:create", host=settings.gateway_host, port=settings.gateway_port, workers=settings.gateway_workers)
+    serve(
+        "admission.app:create", host=settings.gateway_host, port=settings.gateway_port, workers=settings.gateway_workers
+    )
 
 
 @app.command(epilog="Example: FAIRGATE_STOCK_WORKERS=2 fairgate serve stock")

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from counters.api import sku_document
-from counters.imports import ImportRefused, import_stock, read_stock
+from counters.imports import import_stock, read_seats, read_stock, seat_skus
 from counters.store import Level, Stock
 from fairgate.cli.books import DEFAULT_DATA, DataOption, JsonOption, fail, open_books, run
 
@@ -23,15 +23,12 @@ def import_files(
     data: DataOption = DEFAULT_DATA,
 ) -> None:
     """Import SKUs from CSV. A bad row anywhere imports nothing; importing the same file again changes nothing."""
-    skus = {}
-    try:
-        skus = read_stock(_read(stock_file), None if seats_file is None else _read(seats_file))
-    except ImportRefused as refused:
-        fail("Nothing was imported:\n  " + "\n  ".join(refused.problems))
+    stock, seats = _read(stock_file), "" if seats_file is None else _read(seats_file)
 
     async def work() -> list[tuple[str, str]]:
+        skus = seat_skus(read_stock(stock), read_seats(seats) if seats_file else {})
         async with open_books(data) as books:
-            return await import_stock(Stock(books.pool), skus, "operator:cli")
+            return [(name, str(what)) for name, what in await import_stock(Stock(books.pool), skus, "operator:cli")]
 
     for name, what in run(work()):
         print(f"{name}: {what}")
