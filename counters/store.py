@@ -232,9 +232,9 @@ class Stock:
         (row,) = await self._call("expire_due", sku_id, limit, skip_locked, actor)
         return Expired(row["holds"], row["units"])
 
-    async def rebalance(self, sku_id: int, tolerance: int) -> int:
+    async def rebalance(self, sku_id: int, tolerance: int, actor: str = "reconciler") -> int:
         """Even out the SKU's sub-counters unless all are within `tolerance` units of their share; the units moved."""
-        (row,) = await self._call("rebalance", sku_id, tolerance, new_operation_id())
+        (row,) = await self._call("rebalance", sku_id, tolerance, actor, new_operation_id())
         return int(row["moved"])
 
     async def repair(self, level: Level, *, dry_run: bool, actor: str) -> list[Repair]:

@@ -71,13 +71,8 @@ CREATE OR REPLACE FUNCTION stock_verbs.stock_up(p_sku stock.skus, p_seats jsonb,
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     IF p_sku.kind = 'fungible' THEN
-        WITH laid AS (
-            INSERT INTO stock.sub_counters (sku_id, shard, total)
-            SELECT p_sku.id, shard, p_sku.total / p_sku.shards + CASE WHEN shard < p_sku.total % p_sku.shards THEN 1 ELSE 0 END
-              FROM generate_series(0, p_sku.shards - 1) AS shard
-            RETURNING shard, total)
-        INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, total_delta, actor)
-        SELECT p_sku.id, p_operation, 'create', shard, total, p_actor FROM laid ORDER BY shard;
+        INSERT INTO stock.sub_counters (sku_id, shard, total) SELECT p_sku.id, shard, 0 FROM generate_series(0, p_sku.shards - 1) AS shard;
+        PERFORM stock_verbs.spread(p_sku.id, p_sku.total, 'create', p_actor, p_operation);
         RETURN;
     END IF;
     WITH laid AS (
@@ -98,27 +93,13 @@ DECLARE
     v_sum record;
 BEGIN
     PERFORM 1 FROM stock.sub_counters WHERE sku_id = p_sku.id ORDER BY shard FOR NO KEY UPDATE;
-    SELECT sum(total)::bigint AS total, sum(held)::bigint AS held, sum(sold)::bigint AS sold INTO v_sum
+    SELECT sum(total)::bigint AS total, sum(allowance)::bigint AS allowance, sum(held)::bigint AS held, sum(sold)::bigint AS sold INTO v_sum
       FROM stock.sub_counters WHERE sku_id = p_sku.id;
     IF v_sum.held + v_sum.sold > p_total THEN
         RETURN QUERY SELECT 'below-commitments', json_build_object(
             'sku', p_sku.name, 'total', v_sum.total, 'held', v_sum.held, 'sold', v_sum.sold)::text;
         RETURN;
     END IF;
-    WITH place AS (
-        SELECT shard, held + sold AS given, row_number() OVER (ORDER BY shard) AS place, count(*) OVER () AS places
-          FROM stock.sub_counters WHERE sku_id = p_sku.id
-    ), target AS (
-        SELECT shard, given + (p_total - v_sum.held - v_sum.sold) / places
-               + CASE WHEN place <= (p_total - v_sum.held - v_sum.sold) % places THEN 1 ELSE 0 END AS total
-          FROM place
-    ), changed AS (
-        UPDATE stock.sub_counters AS counter SET total = target.total
-          FROM target, stock.sub_counters AS before
-         WHERE counter.sku_id = p_sku.id AND counter.shard = target.shard AND counter.total <> target.total
-           AND before.sku_id = p_sku.id AND before.shard = counter.shard
-        RETURNING counter.shard, counter.total - before.total AS delta)
-    INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, total_delta, actor)
-    SELECT p_sku.id, p_operation, 'restate', shard, delta, p_actor FROM changed ORDER BY shard;
+    PERFORM stock_verbs.spread(p_sku.id, p_total + v_sum.allowance - v_sum.held - v_sum.sold, 'restate', p_actor, p_operation);
     UPDATE stock.skus SET total = p_total WHERE id = p_sku.id;
 END $$;
