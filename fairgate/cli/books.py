@@ -17,7 +17,6 @@ from chassis.settings import Settings, SettingsError
 from fairgate.stack.embedded import DEFAULT_FOLDER, Stack, open_stack
 from fairgate.stack.errors import StackError
 from fairgate.stack.signals import run_until_stopped
-from loadtest.crowd import CrowdError
 
 T = TypeVar("T")
 DataOption = Annotated[Path, typer.Option("--data", help="Folder of the embedded stack's data.")]
@@ -72,7 +71,7 @@ def run_long(work: Coroutine[Any, Any, int]) -> NoReturn:
 def _guarded(work: Callable[[], T]) -> T:
     try:
         return work()
-    except (StackError, SettingsError, CrowdError) as error:
+    except (StackError, SettingsError) as error:
         fail(str(error))
     except Problem as problem:
         fail(problem.detail)

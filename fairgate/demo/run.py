@@ -22,8 +22,9 @@ from fairgate.demo.view import draw, summary
 from fairgate.demo.watch import Snapshot, Watcher
 from fairgate.house import HOST, Guarded, Ports, check_ports, house_environment, ready, served, start_front, start_house
 from fairgate.stack.embedded import Stack, open_stack
+from fairgate.stack.errors import StackError
 from fairgate.stack.supervisor import Service
-from loadtest.crowd import Crowd
+from loadtest.crowd import Crowd, CrowdError
 from loadtest.evidence import read_evidence
 from loadtest.records import read_records
 from loadtest.render import render
@@ -51,7 +52,7 @@ class Plan:
 
 
 async def run_demo(plan: Plan, console: Console) -> int:
-    """The whole demo; its exit code is the verdict's. Raises StackError, SettingsError, CrowdError."""
+    """The whole demo; its exit code is the verdict's. Raises StackError, SettingsError."""
     started = time.monotonic()
     ports = Ports(plan.port)
     check_ports(ports)
@@ -61,8 +62,7 @@ async def run_demo(plan: Plan, console: Console) -> int:
         first_page = f"{ports.public_url}{settings.prefix}/rooms/{ROOM}"
         await served(first_page)
         console.print(f"First page after {time.monotonic() - started:.1f} s: {first_page}")
-        crowd = Crowd(_crowd_settings(plan, settings), ports.public_url)
-        await crowd.start()
+        crowd = await _send_crowd(plan, ports, settings)
         try:
             await _watch(plan, ports, settings, pool, crowd, news, console)
         finally:
@@ -72,6 +72,15 @@ async def run_demo(plan: Plan, console: Console) -> int:
         if not plan.exit_after:
             await _stay(first_page, ports, console)
         return 0 if verdict.ok else 1
+
+
+async def _send_crowd(plan: Plan, ports: Ports, settings: Settings) -> Crowd:
+    crowd = Crowd(_crowd_settings(plan, settings), ports.public_url)
+    try:
+        await crowd.start()
+    except CrowdError as error:
+        raise StackError(str(error)) from error
+    return crowd
 
 
 @contextlib.asynccontextmanager

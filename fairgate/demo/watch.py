@@ -59,7 +59,7 @@ class Watcher:
         status, skus = await self._status(), await self._stock()
         if status is None or status["admitted"] is None:
             return Snapshot(None if status is None else status["phase"], None, None, None, None, None, skus)
-        issued, admitted = sum(status["issued"].values()), int(status["admitted"])
+        issued, admitted = int(status["issued"]), int(status["admitted"])
         return Snapshot(
             phase=status["phase"],
             waiting=max(0, issued - int(status["called"])),
