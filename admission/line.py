@@ -78,9 +78,11 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a ticket stands. Admitted and ended carry the pass's times, called what is left of the turn."""
+    """Where a ticket stands: waiting with how far the line has come, called with what is left of the turn, admitted and
+    ended with when the pass expires."""
 
     state: Literal["waiting", "called", "admitted", "missed", "ended"]
+    called: int | None = None
     turn_left_seconds: float | None = None
     expires_at: int | None = None
 
@@ -188,8 +190,10 @@ class Line:
                 return Standing(state, expires_at=expires_at)
             case ["called", int(left_ms)]:
                 return Standing("called", turn_left_seconds=left_ms / 1000)
-            case ["waiting" | "missed" as state]:
-                return Standing(state)
+            case ["waiting", int(called)]:
+                return Standing("waiting", called=called)
+            case ["missed"]:
+                return Standing("missed")
             case _:
                 raise AssertionError(f"look.lua answered {answer}")
 

@@ -11,6 +11,7 @@ from admission.status import moment, phase_of
 State = Literal["entered", "waiting", "called", "admitted", "missed", "ended"]
 
 POLL_SECONDS_MIN, POLL_SECONDS_MAX = 2.0, 30.0
+BOOK_AGE_SECONDS_MAX = 2.0
 POLL_JITTER = 0.3  # so that a crowd that came at one moment does not ask at one moment for ever
 
 
@@ -41,25 +42,25 @@ class Place:
         }
 
 
-def queued(view: View, place: int | None) -> Place | None:
-    """The standing of a ticket that the line has not reached; None once it is called and Redis must be asked."""
-    settings, now_ms = view.room.settings, view.now_ms
+def may_be_reached(view: View, place: int) -> bool:
+    """Whether the line may have come as far since the book was read, so that Redis must be asked."""
+    return place <= view.called + max(1.0, view.room.settings.rate_per_minute / 60 * BOOK_AGE_SECONDS_MAX)
+
+
+def queued(view: View, place: int | None, called: int | None = None) -> Place:
+    """The standing of a ticket that the line (which has come to `called`) has not reached."""
     if place is None:
         return Place("entered", None, None, _until_opening(view), reachable=view.reachable)
-    if place <= view.called:
-        return None
-    ahead = place - view.called - 1
-    if phase_of(settings, now_ms) == "closed":
+    if phase_of(view.room.settings, view.now_ms) == "closed":
         return Place("ended", place, None, None, reachable=view.reachable)
+    ahead = max(0, place - (view.called if called is None else called) - 1)
     return Place("waiting", place, ahead, _wait(view, ahead), reachable=view.reachable)
 
 
-def reached(view: View, place: int, standing: Standing | None) -> Place:
-    """The standing of a called ticket, as Redis (or None: away) has it."""
-    if standing is None:
-        return Place("waiting", place, 0, None, reachable=False)
+def reached(view: View, place: int, standing: Standing) -> Place:
+    """The standing of a ticket as Redis has it."""
     if standing.state == "waiting":
-        return Place("waiting", place, 0, _wait(view, 0))
+        return queued(view, place, standing.called)
     left_seconds = standing.turn_left_seconds
     return Place(
         standing.state,

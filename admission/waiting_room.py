@@ -2,7 +2,7 @@
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from admission.book import Book, View
@@ -11,7 +11,7 @@ from admission.line import Delayed, Early, Ended, Granted, Handle, Joined, JoinR
 from admission.metrics import CLAIMS, JOINS
 from admission.passes import Pass, pass_id
 from admission.redis_bond import LineAway
-from admission.standing import Place, queued, reached
+from admission.standing import Place, may_be_reached, queued, reached
 from admission.tickets import Ticket
 from admission.trust import Trust
 from chassis.database import STORE_AWAY, Pool, read_text
@@ -65,13 +65,12 @@ class WaitingRoom:
     async def place(self, view: View, ticket: Ticket) -> Place:
         """Where the ticket stands. Answers from the ticket alone while Redis is away."""
         place = view.layout.place_of(ticket)
-        if (waiting := queued(view, place)) is not None:
-            return waiting
-        assert place is not None  # without one it is queued
+        if place is None or not may_be_reached(view, place):
+            return queued(view, place)
         try:
             standing = await self._line.look(_handle(view), ticket.ticket_id, place)
         except LineAway:
-            return reached(view, place, None)
+            return replace(queued(view, place), reachable=False)
         if standing.state == "missed" and await self._was_admitted(view, ticket):
             return Place("ended", place, None, None)
         return reached(view, place, standing)

@@ -1,8 +1,8 @@
 -- Look at one ticket: where it stands, changing nothing.
 -- KEYS[1] {room}:line; KEYS[2] {room}:claims, KEYS[3] {room}:extended: as in claim.lua; KEYS[4] {room}:calls as in step.lua.
 -- ARGV[1] generation, ARGV[2] ticket id, ARGV[3] place.
--- Answers {'admitted', issued, expires}, {'ended', issued, expires}, {'waiting'}, {'called', ms left of the turn}, or
---   {'missed'}.
+-- Answers {'admitted', issued, expires}, {'ended', issued, expires}, {'waiting', called so far},
+--   {'called', ms left of the turn}, or {'missed'}.
 -- Safe under races: it reads one moment; claim.lua decides again.
 local record = redis.call('HGET', KEYS[2], ARGV[2])
 if record then
@@ -12,7 +12,7 @@ if record then
 end
 local place = tonumber(ARGV[3])
 if place > math.floor(serving()) then
-    return { 'waiting' }
+    return { 'waiting', math.floor(serving()) }
 end
 local clock_ms = number('clock_ms')
 local ends_ms = -1
