@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import re
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -25,6 +26,7 @@ DEFAULT_FOLDER = Path(".fairgate")
 JOIN_SECONDS = 30.0
 SOCKET_PATH_BYTES_MAX = 100  # sun_path holds 108 on Linux and 104 on macOS, the end's zero among them
 LONGEST_SOCKET_NAME = ".s.PGSQL.5432.lock"
+PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+-]+")
 
 Mode = Literal["own", "join-or-own"]
 
@@ -138,9 +140,12 @@ async def _end(folder: DataFolder) -> None:
 
 
 def _run_folder(place: Path, account: Account | None, block: contextlib.AsyncExitStack) -> Path:
-    """A private folder for the sockets: beside the data where its path is short enough, else a temporary one."""
+    """A private folder for the sockets: beside the data where its path is short and plain, else a temporary one.
+
+    Plain, because clients take a comma or a quote in a socket's path for the end of it.
+    """
     run = place / "run"
-    if len(os.fsencode(run / LONGEST_SOCKET_NAME)) <= SOCKET_PATH_BYTES_MAX:
+    if PLAIN_PATH.fullmatch(str(run)) and len(str(run / LONGEST_SOCKET_NAME)) <= SOCKET_PATH_BYTES_MAX:
         return own_folder(run, account)
     temporary = Path(block.enter_context(tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True)))
     temporary.chmod(0o711)

@@ -92,8 +92,7 @@ class Postgres:
 
     def service(self) -> Service:
         """The server as a child for the supervisor. It outlives neither us nor its own orphans: see `Service.lock`."""
-        folder = str(self.run).replace('"', '""')  # a list of names: a comma in ours must not part it
-        settings = SETTINGS | {"unix_socket_directories": f'"{folder}"'} | ({} if self.durable else NOT_DURABLE)
+        settings = SETTINGS | {"unix_socket_directories": str(self.run)} | ({} if self.durable else NOT_DURABLE)
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return Service(
             name="postgres",
