@@ -63,6 +63,8 @@ def plan_segment(observed: Observed, settings: RoomSettings, places: int | None)
     full = settings.active_max is not None and observed.active >= settings.active_max
     elapsed_ms = min(max(0, now_ms - observed.stepped_ms), SEGMENT_MS_MAX)
     clock_ms = observed.clock_ms + (0 if settings.paused or full else elapsed_ms)
+    if places is None:
+        base = observed.called + CARRY_PLACES_MAX  # a line that is not open yet is idle
     if places is None or settings.paused:
         return Segment(base, now_ms, now_ms, 0.0, observed.called, clock_ms)
     reachable = floor(base + settings.rate_per_minute * SEGMENT_MS_MAX / 60_000)

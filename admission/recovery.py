@@ -12,7 +12,7 @@ import asyncpg
 import structlog
 
 from admission.book import ISSUE_CHUNK
-from admission.calling import Call, doubtful_places
+from admission.calling import CARRY_PLACES_MAX, Call, doubtful_places
 from admission.line import keys
 from admission.passes import pass_id
 from admission.redis_bond import LineAway, RedisBond
@@ -128,7 +128,7 @@ def _memory(
 
 
 def _hash(settings: RoomSettings, row: asyncpg.Record) -> list[str]:
-    """The fields of a fresh {room}:line. Only a room that begins may admit somebody at once: its bucket is full."""
+    """The fields of a fresh {room}:line. Only a room that begins may admit somebody at once: it has been idle."""
     begins = row["entries"] == 0 and row["numbers"] == 0 and row["called"] == 0
     fields = settings_fields(settings) | {
         "entries": str(row["entries"]),
@@ -137,7 +137,7 @@ def _hash(settings: RoomSettings, row: asyncpg.Record) -> list[str]:
         "number_limit": str(row["number_limit"]),
         "entries_closed": "0" if settings.method == "draw" else "1",
         "passed_over": "0",
-        "base": str(row["called"]),
+        "base": str(row["called"] + (CARRY_PLACES_MAX if begins else 0)),
         "called_max": str(row["called"]),
         "since_ms": str(round(time.time() * 1000)),
         "valid_until_ms": "0",
