@@ -29,15 +29,15 @@ class Rooms:
     async def put(self, name: str, settings: RoomSettings) -> Room:
         """Create the room or change its settings; the same settings twice change nothing.
 
-        Every worker acts on them within two seconds. Raises Problem invalid: a bad name, or another method or opening
-        for a room that has opened, since the places that people hold were given by them.
+        Every worker acts on them within two seconds. Raises Problem invalid: a bad name, another method, or for a room
+        that has opened another opening, since the places that people hold were given by them.
         """
         if not ROOM_NAME.fullmatch(name):
             raise invalid_fields([("", f"{name!r} is no room name: use a-z, 0-9 and dashes, at most 40 characters")])
         check_relations(settings)
         row = await self._pool.fetchrow(read_text("admission", "sql", "put_room.sql"), name, *_values(settings))
         if row is None:
-            raise invalid_fields([("/opens_at", "the room has opened: method, prequeue_at and opens_at stand")])
+            raise invalid_fields(_standing(settings, (await self.get(name)).settings))
         return Room(name, row["epoch"], settings)
 
     async def get(self, name: str) -> Room:
@@ -56,6 +56,16 @@ def room_of(row: asyncpg.Record) -> Room:
     """The room in a row of read_rooms.sql."""
     fields = {name: row[name] for name in RoomSettings.__struct_fields__}
     return Room(row["name"], row["epoch"], msgspec.convert({**fields, "skus": tuple(row["skus"])}, RoomSettings))
+
+
+def _standing(wanted: RoomSettings, present: RoomSettings) -> list[tuple[str, str]]:
+    """Which settings may not become what is wanted."""
+    reasons = {
+        "method": "the method of a room stands: places were given by it",
+        "prequeue_at": "the room has opened: its pre-queue is over",
+        "opens_at": "the room has opened already",
+    }
+    return [(f"/{name}", why) for name, why in reasons.items() if getattr(wanted, name) != getattr(present, name)]
 
 
 def _values(settings: RoomSettings) -> list[object]:

@@ -1,7 +1,7 @@
 -- Create a room or change its settings.
 -- $1 name; $2 … $15 title, method, prequeue_at, opens_at, closes_at, rate_per_minute, active_max, turn_seconds,
 -- pass_seconds, paused, message, queue_status_code, entries_max, skus.
--- Answers the row's epoch, or no row when the room has opened and method, prequeue_at or opens_at would change.
+-- Answers the row's epoch, or no row when the method would change, or after opening prequeue_at or opens_at.
 -- Safe under races: one upsert; its row lock orders two operators, and the condition is judged on the locked row by the
 -- database's clock. The same settings again leave changed_at alone.
 INSERT INTO line.rooms AS room (
@@ -19,6 +19,6 @@ ON CONFLICT (name) DO UPDATE
                   room.queue_status_code, room.entries_max, room.skus)
                 IS NOT DISTINCT FROM ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
             THEN room.changed_at ELSE clock_timestamp() END
-    WHERE room.opens_at > clock_timestamp()
-       OR (room.method, room.prequeue_at, room.opens_at) IS NOT DISTINCT FROM ($3, $4, $5)
+    WHERE room.method = $3
+      AND (room.opens_at > clock_timestamp() OR (room.prequeue_at, room.opens_at) IS NOT DISTINCT FROM ($4, $5))
 RETURNING epoch;
