@@ -28,17 +28,18 @@ def admissions_keep_the_rate(evidence: Evidence) -> Check:
     A window is whole seconds, as admissions are dated, so its bound is exact.
     """
     seconds = sorted(admission.at for admission in evidence.admissions)
-    worst: tuple[float, int, float, int] | None = None
+    worst: tuple[bool, int, float, int] | None = None
     for end in sorted({second + 1 for second in seconds}):
         start = end - WINDOW_SECONDS
         count = bisect_left(seconds, end) - bisect_left(seconds, start)
         bound = admissions_max(evidence.rates, start, end)
-        if worst is None or bound - count < worst[0]:
-            worst = (bound - count, count, bound, start)
+        window = (count > bound, count, bound, start)
+        if worst is None or window[:2] > worst[:2]:  # one over its bound before any other, then the fullest
+            worst = window
     if worst is None:
         return Check("admitted in the worst 60 s", "0", "")
-    spare, count, bound, start = worst
-    faults = (f"{count:,} passes from {start} on, {-spare:,.1f} more than the rate allows",) if spare < 0 else ()
+    over, count, bound, start = worst
+    faults = (f"{count:,} passes from {start} on, {count - bound:,.1f} more than the rate allows",) if over else ()
     return Check(
         "admitted in the worst 60 s", f"{count:,}", f"at most {bound:,.0f}", faults, note=f"{len(seconds):,} in all"
     )

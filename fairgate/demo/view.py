@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fairgate.demo.watch import SkuFigures, Snapshot
-from loadtest.crowd import Progress
+from loadtest.progress import Progress
 
 BAR_WIDTH = 40
 BLOCKS = " ▁▂▃▄▅▆▇█"
