@@ -47,7 +47,7 @@ def openapi_document(server_url: str) -> dict[str, Any]:
         "servers": [{"url": server_url}],
         "paths": _buyer_paths() | _proxy_paths() | _operator_paths(),
         "components": {
-            "schemas": {**schemas, **_ANSWERS},
+            "schemas": {**schemas, **_ANSWERS, "Room": _room(schemas["RoomSettings"])},
             "responses": {"problem": _problem_response()},
             "securitySchemes": _security_schemes(),
         },
@@ -184,6 +184,12 @@ def _security_schemes() -> dict[str, Any]:
     return schemes
 
 
+def _room(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What GET answers: the settings, and the room's name and epoch."""
+    properties = {"name": _TEXT, "epoch": _COUNT, **settings["properties"]}
+    return {**settings, "title": "Room", "properties": properties, "required": list(properties)}
+
+
 def _ref(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{name}"}
 
@@ -247,10 +253,6 @@ _ANSWERS: dict[str, Any] = {
             "as_of": _MOMENT,
         }
     ),
-    "Room": {
-        "allOf": [_ref("RoomSettings"), _object({"name": _TEXT, "epoch": _COUNT})],
-        "unevaluatedProperties": False,
-    },
     "Rooms": _object({"rooms": {"type": "array", "items": _ref("Room")}}),
     "KeySet": _object({"keys": {"type": "array", "items": {"type": "object"}}}),
 }
