@@ -21,6 +21,7 @@ _SAYINGS: Mapping[Refusal, tuple[str, str]] = MappingProxyType(
         "seat-taken": ("seat-taken", "Choose other seats: these are taken."),
         "no-such-seat": ("invalid", "There are no such seats."),
         "buyer-limit": ("buyer-limit", "This buyer may not have more."),
+        "buyer-missing": ("invalid", "This is limited per buyer: say who buys."),
         "not-found": ("not-found", "There is no such hold."),
         "stale-fence": ("stale-fence", "The fence is not the hold's: what it stood for is over."),
         "hold-expired": ("hold-expired", "The hold ran past its deadline; its units are free again. Reserve anew."),
@@ -54,6 +55,8 @@ def refusal(refused: Refused, *, pass_shown: bool = True) -> Problem:
         return invalid_fields([("/lines", f"no such seat: {seat}") for seat in _seats(refused)])
     if refused.code == "seats-missing":
         return invalid_fields([("/seats", "is missing: a new seated SKU comes with its seats")])
+    if refused.code == "buyer-missing":
+        return invalid_fields([("/buyer", "is missing: this is limited per buyer")])
     return Problem(code, detail, headers=None, **refused.facts)
 
 

@@ -16,6 +16,7 @@ from counters.admin_api import AdminApi
 from counters.api import StockApi
 from counters.callers import Callers
 from counters.functions import verbs_schema
+from counters.openapi import openapi_route
 from counters.store import Stock
 
 TRUST_INTERVAL_SECONDS = 1.0
@@ -42,7 +43,7 @@ def create(settings: Settings | None = None) -> Starlette:
             await loop
 
     return create_app(
-        [*StockApi(stock, Callers(keys, trust)).routes(), *AdminApi(stock, keys).routes()],
+        [*StockApi(stock, Callers(keys, trust)).routes(), *AdminApi(stock, keys).routes(), openapi_route(settings)],
         name="stock",
         settings=settings,
         lifespan=lifespan,

@@ -23,7 +23,7 @@ _REFUSALS = {
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`name` acts on holds: shop:client or room:ticket. `owner`, `buyer` and `room` come from the pass that was shown."""
+    """`name` acts on holds: shop:client or buyer:room:ticket. `owner`, `buyer` and `room` come from the pass that was shown."""
 
     name: str
     owner: str | None = None
@@ -93,7 +93,7 @@ def pass_token(request: Request) -> str | None:
 
 
 def _owner(shown: Pass) -> str:
-    return f"{shown.room}:{shown.subject}"
+    return f"buyer:{shown.room}:{shown.subject}"
 
 
 def _refused(refused: PassRefused) -> Problem:

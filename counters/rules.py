@@ -42,6 +42,7 @@ Refusal = Literal[
     "seat-taken",
     "no-such-seat",
     "buyer-limit",
+    "buyer-missing",
     "not-found",
     "stale-fence",
     "hold-expired",

@@ -4,8 +4,6 @@ Every verb is safe to repeat: with the same key, or because its outcome is a sta
 Problem busy, never a refusal.
 """
 
-import asyncio
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,27 +14,17 @@ import asyncpg
 import msgspec
 import orjson
 
-from chassis.database import STORE_AWAY, Pool, store_away
+from chassis.database import Pool
 from chassis.problems import busy
-from counters.functions import verbs_schema
+from counters.calls import Verbs
 from counters.ids import new_hold_id, new_operation_id
 from counters.rules import Done, HoldName, Keyed, Refusal, Refused, Reservation, SkuSettings
 
-ATTEMPTS_MAX = 4
 RECLAIMS_MAX = 8
 RECLAIM_BATCH = 500
-RETRY_SECONDS = 0.02
 
 # What putting a SKU did.
 Put = Literal["created", "changed", "unchanged"]
-
-# The statement as a whole was refused and changed nothing: it may simply be sent again.
-_AGAIN = (
-    asyncpg.DeadlockDetectedError,
-    asyncpg.SerializationError,
-    asyncpg.LockNotAvailableError,
-    asyncpg.QueryCanceledError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +104,7 @@ class Stock:
     """The verbs on one database."""
 
     def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+        self._verbs = Verbs(pool)
 
     async def reserve(self, wanted: Reservation) -> Done | Refused:
         """Hold what `wanted` asks for, all or nothing. A repeat with its key returns the first answer, replayed.
@@ -185,20 +173,15 @@ class Stock:
         The same settings twice change nothing.
         """
         put = _rules(name, settings)
-        outcome = await self._decide(
-            "create_sku",
-            _text(put["rules"]),
-            None if settings.seats is None else _text(put["seats"]),
-            actor,
-            new_operation_id(),
-        )
-        return outcome.judged()
+        seats = None if settings.seats is None else _text(put["seats"])
+        (row,) = await self._put("create_sku", _text(put["rules"]), seats, actor, new_operation_id())
+        return _Outcome(row["outcome"], row["answer"]).judged()
 
     async def import_skus(self, skus: Mapping[str, SkuSettings], actor: str) -> list[tuple[str, Put]] | Refused:
         """Put several SKUs, all or none: what became of each, or the refusal of the first that cannot be put."""
         puts = _text([_rules(name, settings) for name, settings in skus.items()])
         done: list[tuple[str, Put]] = []
-        for row in await self._call("import_skus", puts, actor, new_operation_id()):
+        for row in await self._put("import_skus", puts, actor, new_operation_id()):
             outcome = _Outcome(row["outcome"], row["answer"]).judged()
             if isinstance(outcome, Refused):
                 return outcome
@@ -206,9 +189,19 @@ class Stock:
             done.append((document.sku, document.outcome))
         return done
 
+    async def _put(self, verb: str, *arguments: object) -> list[asyncpg.Record]:
+        """Put SKUs; where only due, unswept holds stand in a smaller total's way, expire those and put again."""
+        for _ in range(RECLAIMS_MAX):
+            rows = await self._verbs.call(verb, *arguments)
+            if not rows or rows[-1]["outcome"] != "reclaim":
+                return rows
+            sku_id = orjson.loads(rows[-1]["answer"])["sku_id"]
+            await self.expire_due(sku_id, limit=RECLAIM_BATCH, skip_locked=False, actor="seller")
+        raise busy("Units are coming back and going again faster than the total could be changed. Try again.")
+
     async def find_sku(self, name: str) -> Sku | None:
         """The SKU with that name, or None."""
-        rows = await self._call("find_sku", name)
+        rows = await self._verbs.call("find_sku", name)
         if not rows:
             return None
         rules = orjson.loads(rows[0]["rules"])
@@ -219,57 +212,41 @@ class Stock:
 
     async def levels(self, names: Sequence[str] | None = None) -> list[Level]:
         """What is left, by name; unknown names are left out."""
-        return [Level(**row) for row in await self._call("stock_level", names)]
+        return [Level(**row) for row in await self._verbs.call("stock_level", names)]
 
     async def seats(self, sku_id: int) -> list[asyncpg.Record]:
         """The seat map: seat, section, row, number, tier, x, y, state; due, unswept holds read as available."""
-        return await self._call("seat_map", sku_id)
+        return await self._verbs.call("seat_map", sku_id)
 
     async def expire_due(
         self, sku_id: int | None = None, *, limit: int = RECLAIM_BATCH, skip_locked: bool = True, actor: str = "sweep"
     ) -> Expired:
         """End at most `limit` holds that are past their deadline."""
-        (row,) = await self._call("expire_due", sku_id, limit, skip_locked, actor)
+        (row,) = await self._verbs.call("expire_due", sku_id, limit, skip_locked, actor)
         return Expired(row["holds"], row["units"])
 
     async def rebalance(self, sku_id: int, tolerance: int, actor: str = "reconciler") -> int:
         """Even out the SKU's sub-counters unless all are within `tolerance` units of their share; the units moved."""
-        (row,) = await self._call("rebalance", sku_id, tolerance, actor, new_operation_id())
+        (row,) = await self._verbs.call("rebalance", sku_id, tolerance, actor, new_operation_id())
         return int(row["moved"])
 
     async def repair(self, level: Level, *, dry_run: bool, actor: str) -> list[Repair]:
         """Make counters and seats agree with holds, sales and ledger again; what needs a person is told, not done."""
-        rows = await self._call("repair", level.id, dry_run, new_operation_id(), actor)
+        rows = await self._verbs.call("repair", level.id, dry_run, new_operation_id(), actor)
         return [Repair(level.name, **row) for row in rows]
 
     async def audit(self, level: Level) -> list[Disagreement]:
         """Where I1, I2, I4, I5 or I9 do not hold for the SKU, recomputed from their own rows; nothing when they do."""
-        rows = await self._call("audit", level.id)
+        rows = await self._verbs.call("audit", level.id)
         return [Disagreement(level.name, **row) for row in rows]
 
     async def paying_holds(self, *, overdue_only: bool, limit: int = 1000) -> list[PayingHold]:
         """Holds that wait for their payment, the longest overdue first."""
-        return [PayingHold(**row) for row in await self._call("paying_holds", overdue_only, limit)]
+        return [PayingHold(**row) for row in await self._verbs.call("paying_holds", overdue_only, limit)]
 
     async def _decide(self, verb: str, *arguments: object) -> "_Outcome":
-        (row,) = await self._call(verb, *arguments)
+        (row,) = await self._verbs.call(verb, *arguments)
         return _Outcome(row["outcome"], row["answer"])
-
-    async def _call(self, verb: str, *arguments: object) -> list[asyncpg.Record]:
-        """Call one verb, again when it was refused as a whole or its connection broke: every verb may be repeated."""
-        places = ", ".join(f"${place + 1}" for place in range(len(arguments)))
-        statement = f"SELECT * FROM {verbs_schema()}.{verb}({places})"  # noqa: S608 - our own names only
-        for attempt in range(1, ATTEMPTS_MAX + 1):
-            try:
-                return await self._pool.fetch(statement, *arguments)
-            except _AGAIN:
-                if attempt == ATTEMPTS_MAX:
-                    raise busy("The stock is too busy to decide this now; nothing was changed. Try again.") from None
-            except STORE_AWAY as error:
-                if attempt == ATTEMPTS_MAX:
-                    raise store_away(error) from error
-            await asyncio.sleep(random.uniform(0.5, 1.5) * RETRY_SECONDS * 2**attempt)  # noqa: S311 - jitter
-        raise AssertionError("unreachable: the last attempt raises")
 
 
 @dataclass(frozen=True, slots=True)

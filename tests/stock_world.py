@@ -1,7 +1,7 @@
 """What the stock's tests share: SKUs, reservations and verbs on a fresh database, in few words."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -9,6 +9,7 @@ import msgspec
 import orjson
 
 from chassis.database import Pool
+from chassis.problems import Problem
 from counters.ids import sku_of_hold
 from counters.rules import Done, HoldName, Keyed, Line, Refused, Reservation, Seat, SkuSettings, fingerprint, sum_lines
 from counters.store import Disagreement, Sku, Stock
@@ -113,3 +114,12 @@ def held(outcome: Done | Refused) -> Held:
 def codes(outcomes: Sequence[Done | Refused]) -> list[str]:
     """Each outcome in a word: done, replayed, or the refusal's code."""
     return [("replayed" if o.replayed else "done") if isinstance(o, Done) else o.code for o in outcomes]
+
+
+async def patiently(call: Callable[[], Awaitable[Done | Refused]]) -> Done | Refused:
+    """What a shop does that hears `busy`: the same call again, until there is an answer."""
+    while True:
+        try:
+            return await call()
+        except Problem as problem:
+            assert problem.code == "busy"

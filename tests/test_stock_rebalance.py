@@ -1,13 +1,10 @@
 """Rebalance: free units move between sub-counters, none appears or vanishes, and the ledger shows both sides."""
 
-import asyncio
-import random
-
 import pytest
 
 from chassis.database import Pool
 from counters.rules import Line
-from tests.stock_world import World, codes
+from tests.stock_world import World, held
 
 
 @pytest.fixture
@@ -16,7 +13,9 @@ def world(pool: Pool) -> World:
 
 
 async def free_units(world: World) -> list[int]:
-    rows = await world.pool.fetch("SELECT total + allowance - held - sold AS free FROM stock.sub_counters ORDER BY shard")
+    rows = await world.pool.fetch(
+        "SELECT total + allowance - held - sold AS free FROM stock.sub_counters ORDER BY shard"
+    )
     return [row["free"] for row in rows]
 
 
@@ -29,8 +28,6 @@ async def drain_one(world: World, shard: int) -> None:
         outcome = await world.reserve(Line("ticket", 1), key=f"drain-{key}")
         after = await free_units(world)
         if before[shard] == after[shard]:
-            from tests.stock_world import held
-
             hold = held(outcome)
             await world.stock.release(hold.name, hold.fence, "shop:box")
 

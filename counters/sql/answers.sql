@@ -16,13 +16,33 @@ LANGUAGE sql STABLE AS $$
         'lines', p_hold.lines)::text
 $$;
 
--- The first answer to a key: ('replayed', answer), ('key-reused', null) for another body, or no row for a new key.
-CREATE OR REPLACE FUNCTION stock_verbs.recorded(p_scope text, p_key text, p_fingerprint bytea)
+-- The first answer to a key: ('replayed', answer), ('key-reused', null) for another body, or no row for a key that is new to
+-- this SKU. VOLATILE, so that a loser's second look sees what the winner has committed.
+CREATE OR REPLACE FUNCTION stock_verbs.recorded(p_sku integer, p_scope text, p_key text, p_fingerprint bytea)
 RETURNS TABLE (outcome text, answer text) LANGUAGE sql VOLATILE AS $$
     SELECT CASE WHEN record.fingerprint = p_fingerprint THEN 'replayed' ELSE 'key-reused' END,
            CASE WHEN record.fingerprint = p_fingerprint THEN record.answer END
       FROM stock.idempotency AS record
-     WHERE record.scope = p_scope AND record.key = p_key
+     WHERE record.sku_id = p_sku AND record.scope = p_scope AND record.key = p_key
+$$;
+
+-- What the loser of a race for a key hears: the winner's answer, or key-reused where the winner's body led with another SKU.
+CREATE OR REPLACE FUNCTION stock_verbs.recorded_first(p_sku integer, p_scope text, p_key text, p_fingerprint bytea)
+RETURNS TABLE (outcome text, answer text) LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_scope, p_key, p_fingerprint);
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT 'key-reused', NULL::text;
+    END IF;
+END $$;
+
+-- The rules for a hold: where its SKUs differ, the strictest. Seconds, but for extensions_max.
+CREATE OR REPLACE FUNCTION stock_verbs.hold_rules(
+    p_hold uuid, OUT hold_seconds integer, OUT hold_seconds_max integer, OUT extensions_max integer, OUT payment_seconds_max integer
+) LANGUAGE sql STABLE AS $$
+    SELECT min(sku.hold_seconds), min(sku.hold_seconds_max), min(sku.extensions_max), min(sku.payment_seconds_max)
+      FROM stock.skus AS sku
+     WHERE sku.id IN (SELECT part.sku_id FROM stock.hold_parts AS part WHERE part.hold_id = p_hold)
 $$;
 
 -- Why a SKU cannot be reserved now, whatever its stock: 'not-on-sale', 'other-room', or null.

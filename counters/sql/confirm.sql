@@ -14,14 +14,14 @@ DECLARE
 BEGIN
     SELECT * INTO v FROM stock_verbs.lock_hold(p_sku, p_hold, p_fence, p_caller);
     v_hold := v.hold;
-    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_scope, p_key, p_fingerprint);
+    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_scope, p_key, p_fingerprint);
     IF FOUND THEN RETURN; END IF;
     outcome := coalesce(v.refusal, stock_verbs.ended(v_hold, v.now));
     IF outcome = 'hold-sold' THEN
         outcome := 'replayed';
         answer := stock_verbs.sale_document(p_sku, p_hold);
     ELSIF outcome IS NULL THEN
-        PERFORM stock_verbs.finish(ARRAY[p_sku], ARRAY[p_hold], 'sold', p_caller, NULL);
+        PERFORM stock_verbs.finish(ARRAY[p_sku], ARRAY[p_hold], 'sold', p_caller, NULL, p_operation);
         outcome := 'done';
         answer := stock_verbs.sale_document(p_sku, p_hold);
         INSERT INTO stock.idempotency (sku_id, scope, key, fingerprint, answer, operation_id, hold_id)

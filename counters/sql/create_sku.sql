@@ -5,6 +5,7 @@
 --   created, changed, unchanged   answer = {sku, outcome}
 --   seats-missing      a new seated SKU comes without seats; nothing was changed
 --   fixed              kind, shards or seats differ from what exists: answer = {sku, field}; nothing was changed
+--   reclaim            so far, but not without due, unswept holds: answer = {sku_id}; run expire_due for it, then ask again
 --   below-commitments  total would be below what is held and sold: answer = {sku, total, held, sold}; nothing was changed
 -- Safe under races: creation is decided by UNIQUE sku_names_are_unique; a change locks the SKU's row, then (for a new
 -- total) its sub-counters ascending, so a seller and the buyers never overwrite each other.
@@ -86,7 +87,7 @@ BEGIN
     SELECT p_sku.id, p_operation, 'create', -1, array_agg(seat ORDER BY seat), state, count(*), p_actor FROM laid GROUP BY state;
 END $$;
 
--- Change a fungible SKU's stated total. Answers no row when done, else ('below-commitments', {sku, total, held, sold}).
+-- Change a fungible SKU's stated total. Answers no row when done, else reclaim or below-commitments.
 CREATE OR REPLACE FUNCTION stock_verbs.restate(p_sku stock.skus, p_total bigint, p_actor text, p_operation uuid)
 RETURNS TABLE (outcome text, answer text) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -96,6 +97,10 @@ BEGIN
     SELECT sum(total)::bigint AS total, sum(allowance)::bigint AS allowance, sum(held)::bigint AS held, sum(sold)::bigint AS sold INTO v_sum
       FROM stock.sub_counters WHERE sku_id = p_sku.id;
     IF v_sum.held + v_sum.sold > p_total THEN
+        IF v_sum.held + v_sum.sold - stock_verbs.due_units(p_sku.id, clock_timestamp()) <= p_total THEN
+            RETURN QUERY SELECT 'reclaim', json_build_object('sku_id', p_sku.id)::text;
+            RETURN;
+        END IF;
         RETURN QUERY SELECT 'below-commitments', json_build_object(
             'sku', p_sku.name, 'total', v_sum.total, 'held', v_sum.held, 'sold', v_sum.sold)::text;
         RETURN;

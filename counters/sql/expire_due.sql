@@ -3,28 +3,30 @@
 -- p_sku: only holds with units of that SKU, or null for all. p_limit: at most so many. p_skip: pass over rows that
 -- somebody else has locked (the sweep) or wait for them (the tail's reclaim, which must not miss any).
 -- p_actor: for the ledger. Answers one row: how many holds ended, and how many units came back.
--- Safe under races: the holds' rows are locked in ascending order before anything else, and judged again by a clock
--- that is read after; a confirm or extend that came first has changed the row, and it is left alone.
+-- Safe under races: the holds' rows are locked in ascending order before anything else, and judged again as they are then; a
+-- confirm or extend that came first has changed the row, and it is left alone. The clock is read once, before: what was due
+-- then is due for good. Read for each row, it would keep the index on deadlines from being used.
 CREATE OR REPLACE FUNCTION stock_verbs.expire_due(p_sku integer, p_limit integer, p_skip boolean, p_actor text)
 RETURNS TABLE (holds integer, units bigint) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_ids  uuid[];
     v_skus integer[];
+    v_now  timestamptz := clock_timestamp();
 BEGIN
     v_ids := ARRAY (
         SELECT hold.id FROM stock.holds AS hold
-         WHERE hold.state = 'held' AND hold.expires_at <= clock_timestamp()
+         WHERE hold.state = 'held' AND hold.expires_at <= v_now
            AND (p_sku IS NULL OR EXISTS (
                SELECT 1 FROM stock.hold_parts AS part WHERE part.sku_id = p_sku AND part.hold_id = hold.id))
          ORDER BY hold.expires_at LIMIT p_limit);
     IF p_skip THEN
         SELECT array_agg(id), array_agg(sku_id) INTO v_ids, v_skus FROM (
-            SELECT id, sku_id FROM stock.holds WHERE id = ANY (v_ids) AND state = 'held' AND expires_at <= clock_timestamp()
-             ORDER BY id FOR UPDATE SKIP LOCKED) AS locked;
+            SELECT id, sku_id FROM stock.holds WHERE id = ANY (v_ids) AND state = 'held' AND expires_at <= v_now
+             ORDER BY id FOR NO KEY UPDATE SKIP LOCKED) AS locked;
     ELSE
         SELECT array_agg(id), array_agg(sku_id) INTO v_ids, v_skus FROM (
-            SELECT id, sku_id FROM stock.holds WHERE id = ANY (v_ids) AND state = 'held' AND expires_at <= clock_timestamp()
-             ORDER BY id FOR UPDATE) AS locked;
+            SELECT id, sku_id FROM stock.holds WHERE id = ANY (v_ids) AND state = 'held' AND expires_at <= v_now
+             ORDER BY id FOR NO KEY UPDATE) AS locked;
     END IF;
     holds := coalesce(cardinality(v_ids), 0);
     units := CASE WHEN holds > 0 THEN stock_verbs.finish(v_skus, v_ids, 'expired', p_actor, NULL) ELSE 0 END;

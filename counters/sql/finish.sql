@@ -2,10 +2,11 @@
 -- and resolve; never called from outside.
 --
 -- p_skus, p_holds: the holds, as parallel arrays; the caller has locked their rows and judged that they may end so.
--- p_state: 'released', 'expired' or 'sold'. p_actor, p_reason: for the ledger. Answers the number of units moved.
+-- p_state: 'released', 'expired' or 'sold'. p_actor, p_reason: for the ledger; p_operation too, null for one of its own for
+-- each hold. Answers the number of units moved.
 -- Safe under races: after the holds, sub-counters and then seats are locked in ascending order before any changes.
 CREATE OR REPLACE FUNCTION stock_verbs.finish(
-    p_skus integer[], p_holds uuid[], p_state text, p_actor text, p_reason text
+    p_skus integer[], p_holds uuid[], p_state text, p_actor text, p_reason text, p_operation uuid DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_units bigint;
@@ -40,7 +41,7 @@ BEGIN
     END IF;
 
     WITH operation AS MATERIALIZED (
-        SELECT ending.id AS hold_id, uuidv7() AS id FROM unnest(p_holds) AS ending (id)
+        SELECT ending.id AS hold_id, coalesce(p_operation, uuidv7()) AS id FROM unnest(p_holds) AS ending (id)
     ), written AS (
         INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, seats, seat_state, held_delta, sold_delta, hold_id, actor, reason, at)
         SELECT part.sku_id, operation.id, v_verb, part.shard, part.seats,

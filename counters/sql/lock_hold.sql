@@ -1,14 +1,14 @@
 -- Lock one hold and say whether a verb with this fence may act on it. Shared by paying, confirm, release and extend.
 --
 -- p_fence: the caller's fence, or null where none is asked for. p_caller: 'shop:client', which may act on all holds but
--- another shop's; 'room:ticket', which may act on its own; or null, ourselves. Answers the hold's row, the clock as read after the lock, and a refusal:
---   not-found, stale-fence, or null. What the hold's state allows is the verb's own to judge.
+-- another shop's; 'buyer:room:ticket', which may act on its own; or null, ourselves. Answers the hold's row, the clock as
+-- read after the lock, and a refusal: not-found, stale-fence, or null. What the hold's state allows is the verb's to judge.
 -- Safe under races: the row stays locked until the verb's transaction ends, and the clock is read after the lock.
 CREATE OR REPLACE FUNCTION stock_verbs.lock_hold(
     p_sku integer, p_hold uuid, p_fence bigint, p_caller text, OUT hold stock.holds, OUT now timestamptz, OUT refusal text
 ) LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    SELECT * INTO hold FROM stock.holds WHERE sku_id = p_sku AND id = p_hold FOR UPDATE;
+    SELECT * INTO hold FROM stock.holds WHERE sku_id = p_sku AND id = p_hold FOR NO KEY UPDATE;
     now := clock_timestamp();
     refusal := CASE
         WHEN hold.id IS NULL OR NOT stock_verbs.may_act(hold, p_caller) THEN 'not-found'

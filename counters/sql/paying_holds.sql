@@ -6,6 +6,6 @@ CREATE OR REPLACE FUNCTION stock_verbs.paying_holds(p_overdue boolean, p_limit i
     SELECT sku.name, hold.sku_id, hold.id, hold.paying_until, hold.stuck_since,
            (SELECT sum(part.quantity) FROM stock.hold_parts AS part WHERE part.hold_id = hold.id)::bigint, hold.actor
       FROM stock.holds AS hold JOIN stock.skus AS sku ON sku.id = hold.sku_id
-     WHERE hold.state = 'paying' AND (NOT p_overdue OR hold.paying_until <= clock_timestamp())
+     WHERE hold.state = 'paying' AND (NOT p_overdue OR hold.paying_until <= statement_timestamp())
      ORDER BY hold.paying_until, hold.id LIMIT p_limit
 $$;

@@ -11,7 +11,7 @@
 -- It never refuses for lack of stock.
 -- Safe under races: the decrement takes units only where they are, in one UPDATE that locks the row until commit; the
 -- CHECK sub_counter_never_oversold says the same. Duplicates of a key meet on the same row; one that still slips past
--- (the number of shards was changed in between) loses the key's unique index, undoes its own decrement in this same
+-- (it named another SKU) loses the key's unique index, undoes its own decrement in this same
 -- transaction and reads the winner's answer in a later statement, which a VOLATILE function sees at READ COMMITTED.
 CREATE OR REPLACE FUNCTION stock_verbs.reserve(
     p_sku integer, p_hold uuid, p_key_hash bigint, p_quantity bigint, p_lines json, p_room text, p_actor text,
@@ -24,7 +24,7 @@ DECLARE
     v_now     timestamptz := clock_timestamp();
     v_refusal text;
 BEGIN
-    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_scope, p_key, p_fingerprint);
+    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_scope, p_key, p_fingerprint);
     IF FOUND THEN RETURN; END IF;
 
     SELECT * INTO STRICT v_sku FROM stock.skus WHERE id = p_sku;
@@ -59,7 +59,7 @@ BEGIN
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
         UPDATE stock.sub_counters SET held = held - p_quantity WHERE sku_id = p_sku AND shard = v_shard;
-        RETURN QUERY SELECT * FROM stock_verbs.recorded(p_scope, p_key, p_fingerprint);
+        RETURN QUERY SELECT * FROM stock_verbs.recorded_first(p_sku, p_scope, p_key, p_fingerprint);
         RETURN;
     END IF;
     INSERT INTO stock.holds (sku_id, id, fence, expires_at, actor, owner, buyer, lines, created_at)

@@ -9,9 +9,12 @@
 --   insufficient-stock  fewer are available than asked; the same answer
 --   seat-taken          answer = {sku, seats: those that are taken}
 --   no-such-seat        the same answer, seats that do not exist
---   buyer-limit         answer = {sku, limit, taken}
--- Safe under races: takes every lock first and in the one order (buyers, sub-counters ascending, seats ascending), reads
--- the clock after them, and only then decides; so what it refuses was not there at one moment. Due holds count as free.
+--   buyer-limit         answer = {sku, limit, taken, asked}
+--   buyer-missing       a SKU is limited per buyer and nobody says who buys; answer = {sku}
+-- Safe under races: it grants only under every lock, taken in the one order (buyers, sub-counters ascending, seats
+-- ascending), with the clock read after them. It refuses under those locks too, or before them from the snapshot of one
+-- statement: what it refuses was not there at one moment. Either way it looks for the key again after that moment, so that a
+-- duplicate of what emptied the stock hears the first answer and no refusal. Due holds count as free.
 -- The key's row is written before the units are moved: a duplicate that comes second reads the first one's answer.
 CREATE OR REPLACE FUNCTION stock_verbs.reserve_tail(
     p_sku integer, p_hold uuid, p_wants jsonb, p_lines json, p_room text, p_actor text,
@@ -25,7 +28,7 @@ DECLARE
     v_refusal record;
     v_now     timestamptz := clock_timestamp();
 BEGIN
-    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_scope, p_key, p_fingerprint);
+    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_scope, p_key, p_fingerprint);
     IF FOUND THEN RETURN; END IF;
     FOR v_sku IN SELECT * FROM stock.skus WHERE id = ANY (v_skus) ORDER BY id LOOP
         IF stock_verbs.sale_refusal(v_sku, p_room, v_now) IS NOT NULL THEN
@@ -34,24 +37,23 @@ BEGIN
         END IF;
     END LOOP;
 
-    PERFORM stock_verbs.lock_buyer(v_skus, p_buyer);
-    PERFORM 1 FROM stock.sub_counters WHERE sku_id = ANY (v_skus) ORDER BY sku_id, shard FOR NO KEY UPDATE;
-    PERFORM 1 FROM stock.seats AS seat
-      WHERE (seat.sku_id, seat.seat) IN (
-            SELECT (want ->> 'sku_id')::integer, jsonb_array_elements_text(want -> 'seats')
-              FROM jsonb_array_elements(p_wants) AS want WHERE want ? 'seats')
-      ORDER BY seat.sku_id, seat.seat FOR NO KEY UPDATE;
-
-    v_now := clock_timestamp();
-    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_scope, p_key, p_fingerprint);
+    SELECT * INTO v_refusal FROM stock_verbs.cart_refusal(p_wants, p_buyer, v_now);
+    IF v_refusal.outcome IS NULL THEN
+        PERFORM stock_verbs.lock_buyer(v_skus, p_buyer);
+        PERFORM 1 FROM stock.sub_counters WHERE sku_id = ANY (v_skus) ORDER BY sku_id, shard FOR NO KEY UPDATE;
+        PERFORM 1 FROM stock.seats AS seat
+          WHERE (seat.sku_id, seat.seat) IN (
+                SELECT want.sku_id, name FROM stock_verbs.wants(p_wants) AS want CROSS JOIN unnest(want.seats) AS name)
+          ORDER BY seat.sku_id, seat.seat FOR NO KEY UPDATE;
+        v_now := clock_timestamp();
+        SELECT * INTO v_refusal FROM stock_verbs.cart_refusal(p_wants, p_buyer, v_now);
+    END IF;
+    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_scope, p_key, p_fingerprint);
     IF FOUND THEN RETURN; END IF;
-    FOR v_want IN SELECT * FROM stock_verbs.wants(p_wants) LOOP
-        SELECT * INTO v_refusal FROM stock_verbs.want_refusal(v_want.sku_id, v_want.quantity, v_want.seats, p_buyer, v_now);
-        IF v_refusal.outcome IS NOT NULL THEN
-            RETURN QUERY SELECT v_refusal.outcome, v_refusal.answer;
-            RETURN;
-        END IF;
-    END LOOP;
+    IF v_refusal.outcome IS NOT NULL THEN
+        RETURN QUERY SELECT v_refusal.outcome, v_refusal.answer;
+        RETURN;
+    END IF;
 
     SELECT * INTO STRICT v_sku FROM stock.skus WHERE id = p_sku;
     v_hold.sku_id := p_sku;
@@ -67,7 +69,7 @@ BEGIN
     VALUES (p_sku, p_scope, p_key, p_fingerprint, stock_verbs.hold_document(v_hold, v_now), p_operation, p_hold)
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
-        RETURN QUERY SELECT * FROM stock_verbs.recorded(p_scope, p_key, p_fingerprint);
+        RETURN QUERY SELECT * FROM stock_verbs.recorded_first(p_sku, p_scope, p_key, p_fingerprint);
         RETURN;
     END IF;
     INSERT INTO stock.holds (sku_id, id, fence, expires_at, actor, owner, buyer, lines, created_at)

@@ -18,9 +18,9 @@ BEGIN
            SET state = 'paying',
                paying_started_at = coalesce(hold.paying_started_at, v.now),
                paying_until = greatest(v.now, least(
-                   p_until, coalesce(hold.paying_started_at, v.now) + make_interval(secs => sku.payment_seconds_max)))
-          FROM stock.skus AS sku
-         WHERE hold.sku_id = p_sku AND hold.id = p_hold AND sku.id = p_sku
+                   p_until, coalesce(hold.paying_started_at, v.now) + make_interval(secs => rules.payment_seconds_max)))
+          FROM stock_verbs.hold_rules(p_hold) AS rules
+         WHERE hold.sku_id = p_sku AND hold.id = p_hold
         RETURNING hold.* INTO v_hold;
         outcome := 'done';
         answer := stock_verbs.hold_document(v_hold, v.now);

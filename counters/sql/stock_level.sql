@@ -7,9 +7,9 @@ CREATE OR REPLACE FUNCTION stock_verbs.stock_level(p_names text[]) RETURNS TABLE
 ) LANGUAGE sql STABLE AS $$
     SELECT sku.id, sku.name, sku.title, sku.kind, sku.state, sku.room, sku.total,
            (level.held - due.units)::bigint, level.sold::bigint, (level.free + due.units)::bigint,
-           stock_verbs.next_release(sku.id, clock_timestamp())
+           stock_verbs.next_release(sku.id, statement_timestamp())
       FROM stock.skus AS sku
-     CROSS JOIN LATERAL (SELECT stock_verbs.due_units(sku.id, clock_timestamp()) AS units) AS due
+     CROSS JOIN LATERAL (SELECT stock_verbs.due_units(sku.id, statement_timestamp()) AS units) AS due
      CROSS JOIN LATERAL (  -- a fungible SKU has no seats, a seated one no sub-counters: their sum is whichever there is
            SELECT counter.held + seat.held AS held, counter.sold + seat.sold AS sold, counter.free + seat.free AS free
              FROM (SELECT coalesce(sum(held), 0) AS held, coalesce(sum(sold), 0) AS sold,

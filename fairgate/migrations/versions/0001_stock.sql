@@ -1,5 +1,6 @@
 -- The stock: what is sold, and every move of it. Each stock table carries its SKU's number in its primary key and in
--- every unique constraint, so that the tables can be distributed by SKU later (the single exception says so).
+-- every unique constraint, so that the tables can be distributed by SKU later (the single exception says so). Tables that grow
+-- with every hold have no foreign key to the SKU: each insert would lock its one row, and the hot path would queue there.
 CREATE SCHEMA stock;
 
 -- A small reference table: what can be sold, under which rules.
@@ -84,14 +85,13 @@ CREATE TABLE stock.holds (
     paying_started_at timestamptz,
     paying_until      timestamptz,
     stuck_since       timestamptz,          -- asked about, and nobody knows: a person decides
-    actor             text        NOT NULL, -- who reserved: shop:client or room:ticket
-    owner             text,                 -- room:ticket of the pass that was shown, who may read, extend and release
+    actor             text        NOT NULL, -- who reserved: shop:client or buyer:room:ticket
+    owner             text,                 -- buyer:room:ticket of the pass that was shown, who may read, extend and release
     buyer             text,                 -- whom limits are counted for
     lines             json        NOT NULL, -- as the buyer asked; hold_parts say where the units came from
     created_at        timestamptz NOT NULL,
     ended_at          timestamptz,
     CONSTRAINT holds_pkey PRIMARY KEY (sku_id, id),
-    CONSTRAINT hold_sku_exists FOREIGN KEY (sku_id) REFERENCES stock.skus (id),
     CONSTRAINT hold_state_is_known CHECK (state IN ('held', 'paying', 'sold', 'released', 'expired', 'cancelled')),
     CONSTRAINT hold_ends_once CHECK ((state IN ('held', 'paying')) = (ended_at IS NULL)),
     CONSTRAINT hold_pays_until_a_deadline CHECK ((paying_started_at IS NULL) = (paying_until IS NULL)),
@@ -112,7 +112,6 @@ CREATE TABLE stock.hold_parts (
     seats       text[],
     buyer       text,
     CONSTRAINT hold_parts_pkey PRIMARY KEY (sku_id, hold_id, shard),
-    CONSTRAINT hold_part_sku_exists FOREIGN KEY (sku_id) REFERENCES stock.skus (id),
     CONSTRAINT hold_part_takes_something CHECK (quantity >= 1),
     CONSTRAINT hold_part_is_units_or_seats CHECK ((shard = -1) = (seats IS NOT NULL) AND shard >= -1),
     CONSTRAINT hold_part_counts_its_seats CHECK (seats IS NULL OR cardinality(seats) = quantity)
@@ -166,7 +165,6 @@ CREATE TABLE stock.ledger (
     reason          text,
     at              timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT ledger_pkey PRIMARY KEY (sku_id, id),
-    CONSTRAINT ledger_sku_exists FOREIGN KEY (sku_id) REFERENCES stock.skus (id),
     CONSTRAINT ledger_verb_is_known CHECK (verb IN ('create', 'reserve', 'confirm', 'release', 'expire', 'restate', 'rebalance', 'repair')),
     CONSTRAINT ledger_row_is_units_or_seats CHECK ((shard = -1) = (seats IS NOT NULL) AND (seats IS NULL) = (seat_state IS NULL))
 );

@@ -1,33 +1,61 @@
--- Why one SKU's part of a cart cannot be granted at p_now, judged under the locks that reserve_tail holds.
+-- Why a cart cannot be granted at p_now. Shared by reserve_tail; reads only, from one snapshot when called in one statement.
 --
--- p_seats null: p_quantity units of a fungible SKU; else those seats. Answers one row: (null, null) when it can be
--- granted, else an outcome of reserve_tail with its answer. Reads only.
+-- p_wants: as in reserve_tail. Answers one row: (null, null) when it can be granted, else an outcome of reserve_tail with its
+-- answer, the buyer's limits before the stock, the stock by SKU.
+CREATE OR REPLACE FUNCTION stock_verbs.cart_refusal(
+    p_wants jsonb, p_buyer text, p_now timestamptz, OUT outcome text, OUT answer text
+) LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_want record;
+BEGIN
+    SELECT * INTO outcome, answer FROM stock_verbs.limit_refusal(p_wants, p_buyer, p_now);
+    IF outcome IS NOT NULL THEN RETURN; END IF;
+    FOR v_want IN SELECT * FROM stock_verbs.wants(p_wants) LOOP
+        SELECT * INTO outcome, answer
+          FROM stock_verbs.want_refusal(v_want.sku_id, v_want.quantity, v_want.seats, p_now);
+        IF outcome IS NOT NULL THEN RETURN; END IF;
+    END LOOP;
+END $$;
+
+-- Whether the cart would take its buyer past a limit: all lines of a limit group count together, beside what the buyer has
+-- held, paying and sold in it. Due holds do not count.
+CREATE OR REPLACE FUNCTION stock_verbs.limit_refusal(
+    p_wants jsonb, p_buyer text, p_now timestamptz, OUT outcome text, OUT answer text
+) LANGUAGE sql STABLE AS $$
+    WITH asked AS (
+        SELECT sku.id, sku.name, sku.buyer_max, sku.limit_group, want.quantity
+          FROM stock_verbs.wants(p_wants) AS want JOIN stock.skus AS sku ON sku.id = want.sku_id
+    ), limited AS (
+        SELECT asked.name, asked.buyer_max,
+               (SELECT sum(line.quantity) FROM asked AS line
+                 WHERE line.id = asked.id OR line.limit_group = asked.limit_group)::bigint AS quantity,
+               (SELECT coalesce(sum(part.quantity), 0)
+                  FROM stock.skus AS member
+                  JOIN stock.hold_parts AS part ON part.sku_id = member.id AND part.buyer = p_buyer
+                  JOIN stock.holds AS hold ON hold.sku_id = part.lead_sku_id AND hold.id = part.hold_id
+                 WHERE (member.id = asked.id OR member.limit_group = asked.limit_group)
+                   AND (hold.state IN ('paying', 'sold') OR hold.state = 'held' AND hold.expires_at > p_now))::bigint AS taken
+          FROM asked WHERE asked.buyer_max IS NOT NULL
+    )
+    SELECT CASE WHEN p_buyer IS NULL THEN 'buyer-missing' ELSE 'buyer-limit' END,
+           CASE WHEN p_buyer IS NULL THEN json_build_object('sku', name)
+                ELSE json_build_object('sku', name, 'limit', buyer_max, 'taken', taken, 'asked', quantity) END::text
+      FROM limited
+     WHERE p_buyer IS NULL OR taken + quantity > buyer_max
+     ORDER BY name LIMIT 1
+$$;
+
+-- Why one SKU's part of a cart cannot be granted at p_now: p_quantity units of a fungible SKU, or p_seats of a seated one.
 CREATE OR REPLACE FUNCTION stock_verbs.want_refusal(
-    p_sku integer, p_quantity bigint, p_seats text[], p_buyer text, p_now timestamptz,
-    OUT outcome text, OUT answer text
+    p_sku integer, p_quantity bigint, p_seats text[], p_now timestamptz, OUT outcome text, OUT answer text
 ) LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_sku   stock.skus;
     v_free  bigint;
     v_due   bigint;
-    v_taken bigint;
     v_seats text[];
 BEGIN
     SELECT * INTO STRICT v_sku FROM stock.skus WHERE id = p_sku;
-    IF v_sku.buyer_max IS NOT NULL AND p_buyer IS NOT NULL THEN
-        SELECT coalesce(sum(part.quantity), 0) INTO v_taken
-          FROM stock.skus AS member
-          JOIN stock.hold_parts AS part ON part.sku_id = member.id AND part.buyer = p_buyer
-          JOIN stock.holds AS hold ON hold.sku_id = part.lead_sku_id AND hold.id = part.hold_id
-         WHERE (member.id = p_sku OR member.limit_group = v_sku.limit_group)
-           AND (hold.state IN ('paying', 'sold') OR hold.state = 'held' AND hold.expires_at > p_now);
-        IF v_taken + p_quantity > v_sku.buyer_max THEN
-            outcome := 'buyer-limit';
-            answer := json_build_object('sku', v_sku.name, 'limit', v_sku.buyer_max, 'taken', v_taken)::text;
-            RETURN;
-        END IF;
-    END IF;
-
     IF p_seats IS NULL THEN
         SELECT coalesce(sum(total + allowance - held - sold), 0) INTO v_free FROM stock.sub_counters WHERE sku_id = p_sku;
         IF v_free >= p_quantity THEN RETURN; END IF;

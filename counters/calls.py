@@ -1,0 +1,73 @@
+"""Calls the stock's SQL functions: again where a call was refused as a whole or lost, but only for so long.
+
+What cannot be decided in time is Problem busy, never a refusal; it left no effect, or one that its key finds again.
+"""
+
+import asyncio
+import random
+import time
+
+import asyncpg
+import structlog
+from prometheus_client import Counter
+
+from chassis.database import STORE_AWAY, Pool, store_away
+from chassis.problems import busy
+from counters.functions import verbs_schema
+
+ATTEMPTS_MAX = 4
+DECIDE_SECONDS_MAX = 4.0  # no new attempt after this long: the caller has been waiting for it
+CONNECTION_SECONDS_MAX = 5.0
+RETRY_SECONDS = 0.02
+
+# The statement as a whole was refused and changed nothing: it may simply be sent again.
+_AGAIN = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.QueryCanceledError,
+)
+RETRIES = Counter(
+    "fairgate_stock_retries", "Calls of a verb that were sent again, by verb and reason", ["verb", "reason"]
+)
+DRIFT = Counter("fairgate_stock_drift_refusals", "Calls that a constraint stopped because the books disagree", ["verb"])
+log = structlog.get_logger()
+
+
+class Verbs:
+    """The SQL functions of this version, each called in a transaction of its own."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def call(self, verb: str, *arguments: object) -> list[asyncpg.Record]:
+        """The rows that `verb` answers. Every verb may be repeated, so a lost answer is asked for again.
+
+        Raises Problem busy when the store is away or too busy, or when a constraint stops a move that the books, being
+        in drift, do not allow: nothing was changed, and the repair makes it possible again.
+        """
+        places = ", ".join(f"${place + 1}" for place in range(len(arguments)))
+        statement = f"SELECT * FROM {verbs_schema()}.{verb}({places})"  # noqa: S608 - our own names only
+        give_up_at = time.monotonic() + DECIDE_SECONDS_MAX
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                async with self._pool.acquire(timeout=CONNECTION_SECONDS_MAX) as connection:
+                    return await connection.fetch(statement, *arguments)
+            except _AGAIN as error:
+                failure = busy("The stock is too busy to decide this now; nothing was changed. Try again.")
+                reason = type(error).__name__
+            except STORE_AWAY as error:
+                failure = store_away(error)
+                reason = "store-away"
+            except asyncpg.IntegrityConstraintViolationError as error:
+                DRIFT.labels(verb).inc()
+                log.exception(
+                    "a constraint stopped a verb: the books are in drift", verb=verb, constraint=error.constraint_name
+                )
+                raise busy("The books of this SKU are being repaired; nothing was changed. Try again.", 5) from error
+            if attempt == ATTEMPTS_MAX or time.monotonic() >= give_up_at:
+                raise failure
+            RETRIES.labels(verb, reason).inc()
+            await asyncio.sleep(random.uniform(0.5, 1.5) * RETRY_SECONDS * 2**attempt)  # noqa: S311 - jitter
