@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from starlette.applications import Starlette
 
 from admission.trust import Trust
-from chassis.database import Pool, make_pool
+from chassis.database import STORE_AWAY, Pool, make_pool
 from chassis.http import create_app
 from chassis.keys import ApiKeys
 from chassis.loops import Loop
@@ -37,6 +37,9 @@ def create(settings: Settings | None = None) -> Starlette:
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         stop = asyncio.Event()
         async with pool:
+            # A pass shown to a process that knows no keys yet would be refused; while Postgres is away the loop goes on.
+            with contextlib.suppress(*STORE_AWAY):
+                await trust.refresh()
             loop = asyncio.create_task(Loop("trust", trust.refresh, TRUST_INTERVAL_SECONDS).run(stop))
             yield
             stop.set()

@@ -30,6 +30,7 @@ _BODY = ("malformed", "unsupported-media-type", "too-large", "invalid")
 _KEYED = ("key-missing", "key-reused")
 _BY_KEY = ("unauthenticated", "forbidden")
 _BY_PASS = ("pass-required", "pass-refused")
+_NOT_TO_BE_HAD = ("not-found", "sold-out", "insufficient-stock", "seat-taken", "buyer-limit", "not-on-sale")
 _ENDED = ("not-found", "stale-fence", "hold-expired", "hold-released")
 
 
@@ -72,8 +73,7 @@ def _hold_paths() -> dict[str, Any]:
                 "reserve",
                 "Hold units or seats, all or nothing; the same key again answers the first hold",
                 {201: ("The hold", "Hold")},
-                (*_BODY, *_KEYED, *_BY_KEY, *_BY_PASS, "not-found", "sold-out", "insufficient-stock", "seat-taken")
-                + ("buyer-limit", "not-on-sale"),
+                (*_BODY, *_KEYED, *_BY_KEY, *_BY_PASS, *_NOT_TO_BE_HAD),
                 body="ReserveBody",
                 security=_RESERVER,
                 keyed=True,
@@ -214,7 +214,7 @@ def _process_paths() -> dict[str, Any]:
     metrics = {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}
     unready = {503: ("A check fails", "Health")}
     return {
-        "/healthz": {"get": _call("healthz", "Whether the process lives", {200: ("Alive", "Health")}, ())},
+        "/healthz": {"get": _call("healthz", "Whether the process lives", {200: ("Alive", "Health")}, (), busy=False)},
         "/readyz": {
             "get": _call("readyz", "Whether it can serve", {200: ("Ready", "Health"), **unready}, (), busy=False)
         },
@@ -235,7 +235,7 @@ def _call(
     keyed: bool = False,
     busy: bool = True,
 ) -> dict[str, Any]:
-    """One call: `refusals` are codes of PROBLEMS; `busy` is any call's that asks a store."""
+    """One call: `refusals` are codes of PROBLEMS, beside `busy`, which any call may answer that asks a store."""
     responses = {str(status): _response(*answer) for status, answer in answers.items()}
     if keyed:
         for response in responses.values():
