@@ -4,16 +4,16 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 import msgspec
+import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from chassis.http import json_response, read_json, timestamp
+from chassis.http import invalid_fields, json_response, read_json, timestamp
 from chassis.keys import ApiKeys
-from chassis.problems import Problem
 from counters.answers import done_response, refusal
-from counters.api import hold_name, sku_document
-from counters.rules import Refused, ResolveBody, SkuSettings
+from counters.api import hold_name, no_sku, sku_document, sku_name
+from counters.rules import SKU_NAME, Refused, ResolveBody, SkuSettings
 from counters.store import PayingHold, Sku, Stock
 
 
@@ -40,24 +40,25 @@ class AdminApi:
 
     async def read_sku(self, request: Request) -> Response:
         await self._operator(request)
-        return json_response(settings_document(await self._find(request.path_params["sku"])))
+        return json_response(settings_document(await self._find(sku_name(request))))
 
     async def put_sku(self, request: Request) -> Response:
         operator = await self._operator(request)
-        name = request.path_params["sku"]
+        name: str = request.path_params["sku"]
+        if not SKU_NAME.fullmatch(name):
+            raise invalid_fields([("", "a SKU's name has a-z, 0-9, dot, dash, underscore, at most 63 of them")])
         settings = (await read_json(request, SkuSettings)).checked()
         outcome = await self._stock.put_sku(name, settings, operator)
         if isinstance(outcome, Refused):
             raise refusal(outcome)
-        return json_response(settings_document(await self._find(name)))
+        created = orjson.loads(outcome.document)["outcome"] == "created"
+        return json_response(settings_document(await self._find(name)), 201 if created else 200)
 
     async def list_holds(self, request: Request) -> Response:
         await self._operator(request)
         state = request.query_params.get("state")
         if state not in ("paying", "stuck"):
-            raise Problem(
-                "invalid", "Ask for ?state=paying or ?state=stuck.", errors=[{"pointer": "", "reason": "state"}]
-            )
+            raise invalid_fields([("", "ask for ?state=paying or ?state=stuck")])
         holds = await self._stock.paying_holds(overdue_only=False)
         return json_response(
             {"holds": [hold_document(hold) for hold in holds if state == "paying" or hold.stuck_since]}
@@ -94,7 +95,7 @@ class AdminApi:
     async def _find(self, name: str) -> Sku:
         sku = await self._stock.find_sku(name)
         if sku is None:
-            raise Problem("not-found", f"There is no SKU {name}.")
+            raise no_sku(name)
         return sku
 
 

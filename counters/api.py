@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import time
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -14,10 +15,11 @@ from starlette.routing import Route
 from chassis.http import json_response, read_json, timestamp
 from chassis.problems import Problem
 from counters.answers import done_response, refusal
-from counters.callers import Callers, pass_token
+from counters.callers import Caller, Callers, for_buyer
 from counters.catalog import Catalog
 from counters.ids import sku_of_hold
 from counters.rules import (
+    SKU_NAME,
     Done,
     ExtendBody,
     FenceBody,
@@ -59,32 +61,38 @@ class StockApi:
         ]
 
     async def reserve(self, request: Request) -> Response:
+        callers = await self._callers.reservers(request)
         key = read_key(request.headers.get("idempotency-key"))
         body = await read_json(request, ReserveBody)
-        caller = await self._callers.reserver(request, body.buyer)
+        callers = for_buyer(callers, body.buyer)
         items = await self._catalog.items(line.sku for line in body.lines)
-        reservation = Reservation(
-            lead=items[body.lines[0].sku].id,
-            wants=sum_lines(
-                body.lines,
-                {name: item.id for name, item in items.items()},
-                {name: item.kind for name, item in items.items()},
-            ),
-            lines=body.lines,
-            keyed=Keyed(f"{caller.name}:reserve", key, fingerprint([body, caller.owner])),
-            actor=caller.name,
-            owner=caller.owner,
-            buyer=caller.buyer,
-            room=caller.room,
+        wants = sum_lines(
+            body.lines,
+            {name: item.id for name, item in items.items()},
+            {name: item.kind for name, item in items.items()},
         )
-        outcome = await self._stock.reserve(reservation)
-        if isinstance(outcome, Refused):
-            raise refusal(outcome, pass_shown=pass_token(request) is not None)
-        return done_response(outcome, 201)
+        outcome: Done | Refused = Refused("not-found")
+        for caller in callers:
+            outcome = await self._stock.reserve(
+                Reservation(
+                    lead=items[body.lines[0].sku].id,
+                    wants=wants,
+                    lines=body.lines,
+                    keyed=Keyed(f"{caller.name}:reserve", key, fingerprint([body, caller.owner])),
+                    actor=caller.name,
+                    owner=caller.owner,
+                    buyer=caller.buyer,
+                    room=caller.room,
+                )
+            )
+            if not (isinstance(outcome, Refused) and outcome.code == "other-room"):
+                break
+        return _say(outcome, 201, pass_shown=callers[0].room is not None)
 
     async def read_hold(self, request: Request) -> Response:
-        caller = await self._callers.holder(request)
-        return _say(await self._stock.hold(_hold(request), caller.name))
+        callers = await self._callers.holders(request)
+        hold = _hold(request)
+        return await _as_holder(callers, lambda caller: self._stock.hold(hold, caller))
 
     async def start_payment(self, request: Request) -> Response:
         caller = await self._callers.shop(request)
@@ -100,23 +108,26 @@ class StockApi:
         return _say(await self._stock.confirm(hold, body.fence, caller.name, keyed))
 
     async def release(self, request: Request) -> Response:
-        caller = await self._callers.holder(request)
+        callers = await self._callers.holders(request)
         body = await read_json(request, FenceBody)
-        return _say(await self._stock.release(_hold(request), body.fence, caller.name))
+        hold = _hold(request)
+        return await _as_holder(callers, lambda caller: self._stock.release(hold, body.fence, caller))
 
     async def extend(self, request: Request) -> Response:
-        caller = await self._callers.holder(request)
+        callers = await self._callers.holders(request)
         body = await read_json(request, ExtendBody)
-        return _say(await self._stock.extend(_hold(request), body.fence, caller.name, body.seconds))
+        hold = _hold(request)
+        return await _as_holder(callers, lambda caller: self._stock.extend(hold, body.fence, caller, body.seconds))
 
     async def read_sku(self, request: Request) -> Response:
-        levels = await self._stock.levels([request.path_params["sku"]])
+        name = sku_name(request)
+        levels = await self._stock.levels([name])
         if not levels:
-            raise Problem("not-found", f"There is no SKU {request.path_params['sku']}.")
+            raise no_sku(name)
         return json_response(sku_document(levels[0]))
 
     async def read_seats(self, request: Request) -> Response:
-        name = request.path_params["sku"]
+        name = sku_name(request)
         item = await self._catalog.item(name)
         if item.kind != "seated":
             raise Problem("not-found", f"{name} has no seats: it is fungible.")
@@ -158,6 +169,19 @@ def sku_document(level: Level) -> dict[str, object]:
     }
 
 
+def sku_name(request: Request) -> str:
+    """The SKU that a path names. Raises Problem not-found for what cannot be a name: nothing odd reaches the database."""
+    name: str = request.path_params["sku"]
+    if not SKU_NAME.fullmatch(name):
+        raise no_sku(name)
+    return name
+
+
+def no_sku(name: str) -> Problem:
+    """The problem that says that there is no such SKU."""
+    return Problem("not-found", f"There is no SKU {name}.")
+
+
 def hold_name(text: str) -> HoldName:
     """The hold that a path names. Raises Problem not-found for what cannot be one of our ids."""
     try:
@@ -174,7 +198,17 @@ def _hold(request: Request) -> HoldName:
     return hold_name(request.path_params["hold_id"])
 
 
-def _say(outcome: Done | Refused) -> Response:
+async def _as_holder(callers: list[Caller], verb: Callable[[str], Awaitable[Done | Refused]]) -> Response:
+    """Do `verb` as whichever of the callers shown has the hold; to all others it does not exist."""
+    outcome: Done | Refused = Refused("not-found")
+    for caller in callers:
+        outcome = await verb(caller.name)
+        if not (isinstance(outcome, Refused) and outcome.code == "not-found"):
+            break
+    return _say(outcome)
+
+
+def _say(outcome: Done | Refused, status: int = 200, *, pass_shown: bool = True) -> Response:
     if isinstance(outcome, Refused):
-        raise refusal(outcome)
-    return done_response(outcome)
+        raise refusal(outcome, pass_shown=pass_shown)
+    return done_response(outcome, status)

@@ -1,15 +1,18 @@
 """Who asks: a shop's server with its key, or a buyer with a pass; and what each may do to a hold."""
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from starlette.requests import Request
 
 from admission.passes import Pass, PassRefused
 from admission.trust import Trust
+from chassis.http import invalid_fields
 from chassis.keys import ApiKeys
 from chassis.problems import Problem
 
+PASS_COOKIES_MAX = 8
 PASS_COOKIES = ("__Host-fairgate-pass-", "fairgate-pass-")
 _REFUSALS = {
     "malformed": "It is not one of our passes.",
@@ -38,37 +41,28 @@ class Callers:
         self._keys = keys
         self._trust = trust
 
-    async def reserver(self, request: Request, buyer: str | None) -> Caller:
-        """Who reserves: a shop (forwarding the buyer's live pass, or naming `buyer` itself), or a buyer with a live pass."""
-        token = pass_token(request)
-        shown = None if token is None else self._live(token)
-        if "authorization" in request.headers:
-            name = await self._shop(request)
-            if shown is None:
-                return Caller(name, buyer=buyer)
-        elif shown is None:
-            raise Problem("pass-required", "Send a live pass as Fairgate-Pass, or a shop key.")
-        else:
-            name = _owner(shown)
-        if buyer is not None:
-            raise Problem(
-                "invalid",
-                "The pass says who buys: leave `buyer` out.",
-                errors=[{"pointer": "/buyer", "reason": "a pass is shown"}],
-            )
-        return Caller(name, _owner(shown), shown.identity or _owner(shown), shown.room)
+    async def reservers(self, request: Request) -> list[Caller]:
+        """Who may be reserving: a shop, with or without the buyer's live pass, or a buyer with it.
 
-    async def holder(self, request: Request) -> Caller:
-        """Who reads, extends or releases: a shop, or a buyer with any pass of its ticket, expired ones too."""
+        Several only where cookies of several rooms are shown: the SKU's room tells which one is meant.
+        """
+        shop = await self._shop(request) if "authorization" in request.headers else None
+        tokens = pass_tokens(request)
+        if not tokens:
+            if shop is None:
+                raise Problem("pass-required", "Send a live pass as Fairgate-Pass, or a shop key.")
+            return [Caller(shop)]
+        shown = self._each(tokens, lambda token: self._trust.verifier.verify(token, None, time.time()))
+        return [Caller(shop or _owner(one), _owner(one), one.identity or _owner(one), one.room) for one in shown]
+
+    async def holders(self, request: Request) -> list[Caller]:
+        """Who may be reading, extending or releasing: a shop, or a buyer with any pass of its ticket, expired ones too."""
         if "authorization" in request.headers:
-            return Caller(await self._shop(request))
-        token = pass_token(request)
-        if token is None:
+            return [Caller(await self._shop(request))]
+        tokens = pass_tokens(request)
+        if not tokens:
             raise Problem("pass-required", "Send a pass as Fairgate-Pass, or a shop key.")
-        try:
-            return Caller(_owner(self._trust.verifier.read(token)))
-        except PassRefused as refused:
-            raise _refused(refused) from None
+        return [Caller(_owner(shown)) for shown in self._each(tokens, self._trust.verifier.read)]
 
     async def shop(self, request: Request) -> Caller:
         """Who says that money moves: a shop's server alone. A browser must not be able to say that it has paid."""
@@ -77,19 +71,36 @@ class Callers:
     async def _shop(self, request: Request) -> str:
         return f"shop:{(await self._keys.actor(request, 'shop')).client}"
 
-    def _live(self, token: str) -> Pass:
-        try:
-            return self._trust.verifier.verify(token, None, time.time())
-        except PassRefused as refused:
-            raise _refused(refused) from None
+    def _each(self, tokens: list[str], read: Callable[[str], Pass]) -> list[Pass]:
+        """The passes that `read` accepts; an old cookie beside a good one does no harm. Raises when it accepts none."""
+        shown: list[Pass] = []
+        refusals: list[PassRefused] = []
+        for token in tokens:
+            try:
+                shown.append(read(token))
+            except PassRefused as refused:
+                refusals.append(refused)
+        if not shown:
+            raise _refused(refusals[0])
+        return shown
 
 
-def pass_token(request: Request) -> str | None:
-    """The pass in the header, else in the cookie of whichever room."""
+def for_buyer(callers: list[Caller], buyer: str | None) -> list[Caller]:
+    """The callers with the buyer whom the shop names. Raises Problem invalid where a pass says already who buys."""
+    if buyer is None:
+        return callers
+    if callers[0].owner is not None:
+        raise invalid_fields([("/buyer", "a pass is shown: it says who buys")])
+    return [replace(caller, buyer=buyer) for caller in callers]
+
+
+def pass_tokens(request: Request) -> list[str]:
+    """The pass in the header, else those in the cookies of whichever rooms."""
     header = request.headers.get("fairgate-pass")
     if header:
-        return header
-    return next((value for name, value in request.cookies.items() if name.startswith(PASS_COOKIES)), None)
+        return [header]
+    cookies = [value for name, value in request.cookies.items() if name.startswith(PASS_COOKIES)]
+    return cookies[:PASS_COOKIES_MAX]
 
 
 def _owner(shown: Pass) -> str:

@@ -13,10 +13,14 @@ from chassis.http import json_response
 from chassis.problems import PROBLEMS
 from chassis.settings import Settings
 from counters.openapi_answers import ANSWERS, echoed_settings, reference
-from counters.rules import ExtendBody, FenceBody, PayingBody, ReserveBody, ResolveBody, SkuSettings
+from counters.rules import SKU_NAME, ExtendBody, FenceBody, PayingBody, ReserveBody, ResolveBody, SkuSettings
 
-SKU_PATTERN = "^[a-z0-9][a-z0-9._-]{0,62}$"
-_SKU = {"name": "sku", "in": "path", "required": True, "schema": {"type": "string", "pattern": SKU_PATTERN}}
+_SKU = {
+    "name": "sku",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": f"^{SKU_NAME.pattern}$"},
+}
 _HOLD = {"name": "hold_id", "in": "path", "required": True, "schema": {"type": "string", "format": "uuid"}}
 _KEY_PARAMETER = reference("parameters", "idempotencyKey")
 
@@ -173,7 +177,7 @@ def _operator_paths() -> dict[str, Any]:
             "put": _call(
                 "put_sku",
                 "Create or change a SKU; the same body twice changes nothing",
-                {200: ("The settings", "SkuRules")},
+                {201: ("Created: the settings", "SkuRules"), 200: ("The settings", "SkuRules")},
                 (*_BODY, *_BY_KEY, "exists", "below-commitments"),
                 body="SkuSettings",
                 security=_OPERATOR,

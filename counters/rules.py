@@ -26,7 +26,8 @@ TOTAL_MAX = 1_000_000_000
 END = r"$(?!\n)"
 PLAIN = r"^[^\x00-\x1f\x7f]+" + END  # Postgres keeps no NUL, and a control character in a name helps nobody
 
-SkuName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}" + END)]
+SKU_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+SkuName = Annotated[str, msgspec.Meta(pattern=f"^{SKU_NAME.pattern}{END}")]
 RoomName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,39}" + END)]
 SeatName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=PLAIN)]
 Fence = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
