@@ -74,7 +74,7 @@ def reached(view: View, place: int, standing: Standing) -> Place:
 
 def poll_after_seconds(place: Place) -> float:
     """When to ask again: later the longer the wait, with jitter, so that a crowd stays cheap."""
-    soonest = 0.0 if place.wait_seconds is None else place.wait_seconds[0] / 10
+    soonest = 0.0 if place.wait_seconds is None else place.wait_seconds[0] / 3
     if place.state in ("missed", "ended"):
         soonest = POLL_SECONDS_MAX
     elif place.state == "admitted" or not place.reachable:
