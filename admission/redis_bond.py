@@ -4,6 +4,7 @@ A restarted, rewound or promoted Redis has another run id or replication id, and
 new connection tells its identity before its first verb, and a client never speaks to a Redis that may have forgotten.
 """
 
+import asyncio
 import hashlib
 from collections.abc import Sequence
 from functools import cache, partial
@@ -41,24 +42,13 @@ class RedisBond:
     def __init__(self, redis_url: str) -> None:
         self._url = redis_url
         self._client: Redis | None = None
+        self._renewing = asyncio.Lock()
         self.identity: str | None = None
 
     async def renew(self) -> None:
         """Learn who answers, and bind to it when it is another than before. Raises LineAway when nobody does."""
-        try:
-            if self._client is not None:
-                await self._client.ping()
-                return
-        except REDIS_AWAY:
-            await self.close()
-        probe = _client(self._url, None)
-        try:
-            identity = _identity(await probe.info("everything"))
-        except REDIS_AWAY as error:
-            raise LineAway(type(error).__name__) from error
-        finally:
-            await probe.aclose()
-        self._client, self.identity = _client(self._url, identity), identity
+        async with self._renewing:
+            await self._renew()
 
     async def run(
         self,
@@ -94,6 +84,22 @@ class RedisBond:
         client, self._client, self.identity = self._client, None, None
         if client is not None:
             await client.aclose()
+
+    async def _renew(self) -> None:
+        try:
+            if self._client is not None:
+                await self._client.ping()
+                return
+        except REDIS_AWAY:
+            await self.close()
+        probe = _client(self._url, None)
+        try:
+            identity = _identity(await probe.info("everything"))
+        except REDIS_AWAY as error:
+            raise LineAway(type(error).__name__) from error
+        finally:
+            await probe.aclose()
+        self._client, self.identity = _client(self._url, identity), identity
 
 
 @cache

@@ -19,7 +19,7 @@ from admission.rooms import Rooms
 from chassis.database import Pool
 from chassis.settings import Settings
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0  # a condition that holds ends the wait at once; a busy machine needs the rest
 
 
 async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
