@@ -53,6 +53,8 @@ def configure_logging(level: str) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    for chatty in ("httpx", "httpcore"):  # a line for each request is noise, and their addresses may carry secrets
+        logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
 def hide_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -13,6 +13,7 @@ import orjson
 
 from chassis.problems import Problem, busy
 
+AT_ONCE_MAX = 16
 ATTEMPTS_MAX = 8
 RETRY_SECONDS_MAX = 2.0
 TRANSIENT = (502, 503, 504)
@@ -42,6 +43,8 @@ class Stock:
     def __init__(self, client: httpx.AsyncClient, key: str) -> None:
         self._client = client
         self._key = key
+        # The client's pool slows down with every request that waits inside it, so they wait out here.
+        self._turnstile = asyncio.Semaphore(AT_ONCE_MAX)
 
     async def reserve(self, lines: list[dict[str, Any]], key: str, buyer_pass: str | None) -> Reply:
         """Hold `lines` for the buyer whose pass is shown; repeating with the same key finds the same hold."""
@@ -83,7 +86,8 @@ class Stock:
             sent["Content-Type"] = "application/json"
         for attempt in range(ATTEMPTS_MAX):
             try:
-                response = await self._client.request(method, path, content=content, headers=sent)
+                async with self._turnstile:
+                    response = await self._client.request(method, path, content=content, headers=sent)
             except httpx.TransportError:
                 response = None  # whether it had an effect is unknown: the same call again finds out
             if response is not None and response.status_code not in TRANSIENT:
