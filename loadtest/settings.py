@@ -22,7 +22,7 @@ class CrowdSettings(BaseSettings):
     seats_share: float = Field(0.25, ge=0, le=1)
     think_seconds_max: float = Field(2.0, ge=0, le=600)
     stall_seconds: float = Field(16.0, ge=0, le=600)
-    seconds_max: float = Field(150.0, gt=0, le=86_400)
+    seconds_max: float = Field(400.0, gt=0, le=86_400)
     seed: int = 2026
     room: str = "onsale"
     sku: str = "general-admission"
