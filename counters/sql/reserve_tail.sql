@@ -41,10 +41,9 @@ BEGIN
     IF v_refusal.outcome IS NULL THEN
         PERFORM stock_verbs.lock_buyer(v_skus, p_buyer);
         PERFORM 1 FROM stock.sub_counters WHERE sku_id = ANY (v_skus) ORDER BY sku_id, shard FOR NO KEY UPDATE;
-        PERFORM 1 FROM stock.seats AS seat
-          WHERE (seat.sku_id, seat.seat) IN (
-                SELECT want.sku_id, name FROM stock_verbs.wants(p_wants) AS want CROSS JOIN unnest(want.seats) AS name)
-          ORDER BY seat.sku_id, seat.seat FOR NO KEY UPDATE;
+        FOR v_want IN SELECT * FROM stock_verbs.wants(p_wants) LOOP  -- by SKU: in one statement all seats would be read
+            PERFORM 1 FROM stock.seats WHERE sku_id = v_want.sku_id AND seat = ANY (v_want.seats) ORDER BY seat FOR NO KEY UPDATE;
+        END LOOP;
         v_now := clock_timestamp();
         SELECT * INTO v_refusal FROM stock_verbs.cart_refusal(p_wants, p_buyer, v_now);
     END IF;
@@ -63,8 +62,8 @@ BEGIN
     v_hold.expires_at := v_now + make_interval(secs => (SELECT min(hold_seconds) FROM stock.skus WHERE id = ANY (v_skus)));
     v_hold.fence := 1 + greatest(
         (SELECT max(fence) FROM stock.sub_counters WHERE sku_id = ANY (v_skus)),
-        (SELECT max(seat.fence) FROM stock_verbs.wants(p_wants) AS want
-           JOIN stock.seats AS seat ON seat.sku_id = want.sku_id AND seat.seat = ANY (want.seats)), 0);
+        (SELECT max((SELECT max(fence) FROM stock.seats WHERE sku_id = want.sku_id AND seat = ANY (want.seats)))
+           FROM stock_verbs.wants(p_wants) AS want), 0);
     INSERT INTO stock.idempotency (sku_id, scope, key, fingerprint, answer, operation_id, hold_id)
     VALUES (p_sku, p_scope, p_key, p_fingerprint, stock_verbs.hold_document(v_hold, v_now), p_operation, p_hold)
     ON CONFLICT DO NOTHING;

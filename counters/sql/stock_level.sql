@@ -17,7 +17,7 @@ CREATE OR REPLACE FUNCTION stock_verbs.stock_level(p_names text[]) RETURNS TABLE
                      FROM stock.sub_counters WHERE sku_id = sku.id) AS counter
             CROSS JOIN (SELECT count(*) FILTER (WHERE seats.state = 'held') AS held, count(*) FILTER (WHERE seats.state = 'sold') AS sold,
                                count(*) FILTER (WHERE seats.state = 'available') AS free
-                          FROM stock.seats WHERE sku_id = sku.id) AS seat
+                          FROM stock.seats WHERE sku_id = sku.id AND sku.kind = 'seated') AS seat
            ) AS level
      WHERE p_names IS NULL OR sku.name = ANY (p_names)
      ORDER BY sku.name
