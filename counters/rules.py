@@ -21,6 +21,7 @@ QUANTITY_MAX = 1_000
 LINES_MAX = 100
 SEATS_MAX = 50_000
 TOTAL_MAX = 1_000_000_000
+YEAR_MAX = 2999
 
 # Patterns end with END: a lone `$` would let a newline pass at the end, and mean something else in JSON Schema.
 END = r"$(?!\n)"
@@ -74,6 +75,12 @@ class Refused:
     facts: dict[str, object] = field(default_factory=dict)
 
 
+def _check_moments(*moments: datetime | None) -> None:
+    """msgspec tells a ValueError from here as its own. Postgres keeps fewer years than Python, and years shift with zones."""
+    if any(moment is not None and not 1970 <= moment.year <= YEAR_MAX for moment in moments):
+        raise ValueError(f"a moment lies between 1970 and {YEAR_MAX}")
+
+
 class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Units of a fungible SKU, or named seats of a seated one."""
 
@@ -100,6 +107,9 @@ class PayingBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     fence: Fence
     until: Moment | None = None
+
+    def __post_init__(self) -> None:
+        _check_moments(self.until)
 
 
 class ExtendBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -147,6 +157,9 @@ class SkuSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     on_sale_at: Moment | None = None
     off_sale_at: Moment | None = None
     seats: Annotated[tuple[Seat, ...], msgspec.Meta(max_length=SEATS_MAX)] | None = None
+
+    def __post_init__(self) -> None:
+        _check_moments(self.on_sale_at, self.off_sale_at)
 
     def checked(self) -> "SkuSettings":
         """These settings with `total` filled in. Raises Problem invalid for relations that cannot hold."""

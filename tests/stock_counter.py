@@ -39,7 +39,7 @@ class Counter:
         return {"Fairgate-Pass": self.pass_for(subject, room, age=age)}
 
     async def reserve(
-        self, who: Mapping[str, str], *lines: dict[str, Any], key: str | None = None, **fields: Any
+        self, who: Mapping[str, Any], *lines: dict[str, Any], key: str | None = None, **fields: Any
     ) -> httpx.Response:
         """POST /v1/holds with a key of its own unless one is given."""
         headers = {"Idempotency-Key": key or secrets.token_hex(8), **who}

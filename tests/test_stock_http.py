@@ -105,7 +105,7 @@ async def test_a_sku_with_a_room_is_reserved_with_that_rooms_live_pass_only(coun
     elsewhere = counter.buyer(room="elsewhere")
     assert problem(await counter.reserve({**counter.shop, **elsewhere}, line)) == (403, "pass-refused")
     for forged in ("", "nonsense", "é", counter.pass_for()[:-4] + "AAAA", "a.b.c", "x" * 5_000):
-        refused = await counter.reserve({"Fairgate-Pass": forged.encode()}, line)  # type: ignore[dict-item]
+        refused = await counter.reserve({"Fairgate-Pass": forged.encode()}, line)
         assert problem(refused)[1] in ("pass-refused", "pass-required")
     assert (await counter.reserve({**counter.shop, **counter.buyer()}, line)).status_code == 201
     assert (await counter.reserve(counter.buyer("bob"), line)).status_code == 201
@@ -131,13 +131,12 @@ async def test_the_pass_says_who_buys(counter: Counter) -> None:
     assert problem(await counter.reserve(counter.buyer(), line, buyer="bob")) == (422, "invalid")
     assert problem(await counter.reserve(counter.shop, line)) == (422, "invalid")
     assert (await counter.reserve(counter.shop, line, buyer="bob")).status_code == 201
-    for _ in range(2):  # the same person in two rooms, by a signed identity
-        answers = [
-            await counter.reserve({"Fairgate-Pass": counter.pass_for(sub, room, identity="id-7")}, line)
-            for sub, room in (("ann", "onsale"), ("eve", "elsewhere"))
-        ]
-    assert [answer.status_code for answer in answers] == [409, 409]
-    refused = answers[0].json()
+    answers = [
+        await counter.reserve({"Fairgate-Pass": counter.pass_for(sub, room, identity="one person")}, line)
+        for sub, room in (("ann", "onsale"), ("eve", "elsewhere"))
+    ]
+    assert [answer.status_code for answer in answers] == [201, 409]
+    refused = answers[1].json()
     assert (refused["code"], refused["limit"], refused["taken"]) == ("buyer-limit", 2, 2)
 
 
