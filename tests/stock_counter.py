@@ -12,7 +12,7 @@ import httpx
 from admission.keyring import Keyring
 from admission.passes import Pass
 from chassis.database import Pool
-from chassis.keys import ApiKeys
+from chassis.keys import ApiKeys, Role
 from chassis.settings import Settings
 from counters.app import create
 from tests.stock_world import World
@@ -67,10 +67,8 @@ async def open_counter(settings: Settings, pool: Pool) -> AsyncIterator[Counter]
     keyring = Keyring(pool, settings.master_key_bytes, "http://127.0.0.1:8000/.fairgate")
     await keyring.refresh()
     keys = ApiKeys(pool)
-    who = {
-        name: {"Authorization": f"Bearer {await keys.create(name, role)}"}
-        for name, role in (("box", "shop"), ("other", "shop"), ("ops", "operator"))
-    }
+    clients: tuple[tuple[str, Role], ...] = (("box", "shop"), ("other", "shop"), ("ops", "operator"))
+    who = {name: {"Authorization": f"Bearer {await keys.create(name, role)}"} for name, role in clients}
     app = create(settings)
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app, raise_app_exceptions=True)

@@ -107,7 +107,8 @@ class Payments:
     def _open(self) -> None:
         connection = sqlite3.connect(self._file, timeout=LOCK_WAIT_SECONDS, isolation_level=None)
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")  # in WAL mode a commit survives kill -9; this shop is a pretence
+        # In WAL mode a commit survives kill -9 so; a power cut may take the last ones, and this shop is a pretence.
+        connection.execute("PRAGMA synchronous = NORMAL")
         connection.executescript(read_text("fairgate.shop", "sql", "schema.sql"))
         self._connection = connection
 
