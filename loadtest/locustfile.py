@@ -5,9 +5,11 @@ Every user walks the road once. Settings come from FAIRGATE_CROWD_* variables (s
 
 import itertools
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import gevent
@@ -17,22 +19,32 @@ from locust.exception import StopUser
 
 from loadtest.progress import PROGRESS_FILE, Progress, Tally
 from loadtest.records import Record, RecordLog
+from loadtest.road import Reply, Seen
 from loadtest.settings import CrowdSettings
-from loadtest.walk import Reply, Shopper
+from loadtest.walk import Shopper
 
-SEAT_MAP_SECONDS = 1.0
+KEPT_SECONDS = 1.0  # as a cache in front of the service may keep what is the same for everybody
 PROGRESS_SECONDS = 0.5
 
 
+@dataclass(slots=True)
+class Kept:
+    """A public document as it was last fetched."""
+
+    asked_at: float = -math.inf
+    fetched_at: float = 0.0
+    document: dict[str, Any] | None = None
+
+
 class Crowd:
-    """What the shoppers of one process share: settings, numbers, the record file, the tally and the seat map."""
+    """What the shoppers of one process share: settings, numbers, the record file, the tally and public documents."""
 
     def __init__(self, environment: Environment) -> None:
         self.settings = CrowdSettings()
         self.settings.folder.mkdir(parents=True, exist_ok=True)
         self.numbers = itertools.count()
         self.tally = Tally(self.settings.shoppers)
-        self.seats: tuple[float, list[str]] = (0.0, [])
+        self.kept: dict[str, Kept] = {}
         self._environment = environment
         self._log = RecordLog(self.settings.folder / f"shoppers-{os.getpid()}.jsonl")
 
@@ -42,13 +54,14 @@ class Crowd:
         self.tally.count(record)
 
     def report(self) -> None:
-        """Keep the progress file fresh, and end the run when everybody has gone home or time is up."""
-        started = time.monotonic()
+        """Keep the progress file fresh; end the run when everybody has gone home, time is up, or our sender is gone."""
+        started, sender = time.monotonic(), os.getppid()
         while True:
             seconds = time.monotonic() - started
             errors = self._environment.stats.total.num_failures
             self._publish(self.tally.progress(seconds, errors))
-            if self.tally.everybody_ended or seconds > self.settings.seconds_max:
+            over = self.tally.everybody_ended or seconds > self.settings.seconds_max
+            if over or os.getppid() != sender:
                 assert self._environment.runner is not None
                 self._environment.runner.quit()
                 return
@@ -101,18 +114,28 @@ class PublicRoad(FastHttpUser):
         """Both at once."""
         gevent.joinall([gevent.spawn(first), gevent.spawn(second)], raise_error=True)
 
-    def free_seats(self) -> list[str]:
-        """The free seats, looked up at most once a second for the whole process."""
-        crowd = self.crowd
-        looked_at, seats = crowd.seats
-        if time.monotonic() - looked_at > SEAT_MAP_SECONDS:
-            crowd.seats = (time.monotonic(), seats)  # others use the old map while we look
-            path = f"{crowd.settings.prefix}/v1/skus/{crowd.settings.seated_sku}/seats"
-            reply = self.request("GET", path, "seat map", {})
+    def status(self) -> Seen | None:
+        """The room's public document, fetched at most once a second for the whole process."""
+        settings = self.crowd.settings
+        return self._shared(f"{settings.prefix}/rooms/{settings.room}/status", "status")
+
+    def free_seats(self) -> list[str] | None:
+        """The free seats of the map, fetched at most once a second for the whole process."""
+        settings = self.crowd.settings
+        seen = self._shared(f"{settings.prefix}/v1/skus/{settings.seated_sku}/seats", "seat map")
+        if seen is None:
+            return None
+        return [seat["seat"] for seat in seen.document["seats"] if seat["state"] == "available"]
+
+    def _shared(self, path: str, name: str) -> Seen | None:
+        kept = self.crowd.kept.setdefault(path, Kept())
+        now = time.monotonic()
+        if now - kept.asked_at > KEPT_SECONDS:
+            kept.asked_at = now  # while one shopper fetches it the others go by the old one
+            reply = self.request("GET", path, name, {})
             if reply.status == 200:
-                seats = [seat["seat"] for seat in reply.document["seats"] if seat["state"] == "available"]
-                crowd.seats = (time.monotonic(), seats)
-        return seats
+                kept.document, kept.fetched_at = reply.document, time.monotonic()
+        return None if kept.document is None else Seen(kept.document, time.monotonic() - kept.fetched_at)
 
 
 def _begin(environment: Environment, **_: Any) -> None:

@@ -65,6 +65,7 @@ class Answered(Told, frozen=True, tag="answered"):
     units: int = 0
     seats: tuple[str, ...] = ()
     expires_at: str = ""
+    next_release_at: str = ""
     replayed: bool = False
 
 

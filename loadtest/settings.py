@@ -21,7 +21,8 @@ class CrowdSettings(BaseSettings):
     late_payer_share: float = Field(0.04, ge=0, le=1)
     seats_share: float = Field(0.25, ge=0, le=1)
     think_seconds_max: float = Field(2.0, ge=0, le=600)
-    stall_seconds: float = Field(16.0, ge=0, le=600)
+    late_payer_seconds: float = Field(16.0, ge=0, le=600)  # beyond the example's hold_seconds
+    stalled_payment_seconds: float = Field(26.0, ge=0, le=50)  # beyond its payment_seconds_max; proxies wait a minute
     seconds_max: float = Field(400.0, gt=0, le=86_400)
     seed: int = 2026
     room: str = "onsale"
