@@ -10,9 +10,12 @@ import orjson
 
 from chassis.database import Pool
 from chassis.problems import Problem
+from chassis.problems import Problem
 from counters.ids import sku_of_hold
 from counters.rules import Done, HoldName, Keyed, Line, Refused, Reservation, Seat, SkuSettings, fingerprint, sum_lines
 from counters.store import Disagreement, Sku, Stock
+
+BUSY_REPEATS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +56,25 @@ class World:
         buyer: str | None = None,
         room: str | None = None,
     ) -> Done | Refused:
-        """Ask for `lines`, with a new key unless one is given."""
+        """Ask for `lines`, with a new key unless one is given; on a busy machine again with the same key, as shops do."""
         skus = {line.sku: await self.stock.find_sku(line.sku) for line in lines}
         found = {name: sku for name, sku in skus.items() if sku is not None}
-        return await self.stock.reserve(
-            Reservation(
-                lead=found[lines[0].sku].id,
-                wants=sum_lines(lines, {n: s.id for n, s in found.items()}, {n: s.kind for n, s in found.items()}),
-                lines=tuple(lines),
-                keyed=Keyed(f"{actor}:reserve", key or secrets.token_hex(8), fingerprint([lines, buyer])),
-                actor=actor,
-                owner=None,
-                buyer=buyer,
-                room=room,
-            )
+        wanted = Reservation(
+            lead=found[lines[0].sku].id,
+            wants=sum_lines(lines, {n: s.id for n, s in found.items()}, {n: s.kind for n, s in found.items()}),
+            lines=tuple(lines),
+            keyed=Keyed(f"{actor}:reserve", key or secrets.token_hex(8), fingerprint([lines, buyer])),
+            actor=actor,
+            owner=None,
+            buyer=buyer,
+            room=room,
         )
+        for _ in range(BUSY_REPEATS_MAX):
+            try:
+                return await self.stock.reserve(wanted)
+            except Problem as problem:
+                assert problem.code == "busy", problem.detail
+        return await self.stock.reserve(wanted)
 
     async def hold(self, sku: str = "ticket", quantity: int = 1, **asked: str) -> Held:
         """A hold of units that must be granted."""
