@@ -1,5 +1,6 @@
 """Shows a verdict as a table: what was measured, against what, and every fault in words."""
 
+from rich import box
 from rich.markup import escape
 from rich.table import Table
 
@@ -9,7 +10,7 @@ from loadtest.verdict import Verdict
 def render(verdict: Verdict) -> Table:
     """The verdict's rows, with a mark that does not depend on colour."""
     title = "Verdict: every promise was kept" if verdict.ok else "Verdict: a promise was broken"
-    table = Table(title=title, title_style="bold green" if verdict.ok else "bold red")
+    table = Table(title=title, title_style="bold green" if verdict.ok else "bold red", box=box.SIMPLE_HEAD)
     table.add_column("")
     table.add_column("What")
     table.add_column("Measured", justify="right")

@@ -10,7 +10,6 @@ import orjson
 
 from chassis.database import Pool
 from chassis.problems import Problem
-from chassis.problems import Problem
 from counters.ids import sku_of_hold
 from counters.rules import Done, HoldName, Keyed, Line, Refused, Reservation, Seat, SkuSettings, fingerprint, sum_lines
 from counters.store import Disagreement, Sku, Stock
