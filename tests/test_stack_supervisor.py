@@ -141,3 +141,35 @@ def test_output_is_kept_for_one_run_more_and_bounded(tmp_path: Path, monkeypatch
     assert (log.read_text(), (tmp_path / "shop.log.1").read_text()) == ("next\n", "longer than ten\n")
     assert logs.last_words(log) == "next"
     assert logs.last_words(tmp_path / "absent.log") == ""
+
+
+async def test_a_start_cancelled_twice_leaves_no_process(tmp_path: Path) -> None:
+    """The second cancellation falls into the stop of the first: the child must be gone all the same."""
+    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); signal.pause()"
+    async with Supervisor(tmp_path / "log") as supervisor:
+        never = Service("child", (sys.executable, "-c", code), ready=lambda: asyncio.sleep(0, False))
+        starting = asyncio.create_task(supervisor.start(never))
+
+        async def deaf() -> bool:
+            log = supervisor.log_file("child")
+            return log.exists() and "deaf" in log.read_text()
+
+        await until(deaf)
+        child = supervisor.process_id("child")
+        starting.cancel()
+
+        async def stopping() -> bool:
+            try:
+                supervisor.process_id("child")
+            except KeyError:
+                return True
+            return False
+
+        await until(stopping)
+        starting.cancel()
+        await asyncio.wait([starting])
+
+        async def gone() -> bool:
+            return not psutil.pid_exists(child)
+
+        await until(gone, 5)

@@ -129,7 +129,8 @@ async def _start_servers(
         return Addresses(os.getpid(), *await asyncio.gather(*starts))
     except BaseException:
         for start in starts:
-            start.cancel()
+            if not start.cancelling():  # what is stopping already must be left to stop in its own time
+                start.cancel()
         await asyncio.wait(starts)
         raise
 

@@ -127,14 +127,16 @@ class Supervisor:
         child = self._children.pop(name)
         if child.watcher is not None:
             await _cancelled(child.watcher)
-        for stop_signal, patience_seconds in child.service.stops:
-            if child.process.returncode is not None:
-                break
-            with contextlib.suppress(ProcessLookupError):
-                child.process.send_signal(stop_signal)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(child.process.wait(), patience_seconds)
-        _kill_group(child.process.pid)
+        try:
+            for stop_signal, patience_seconds in child.service.stops:
+                if child.process.returncode is not None:
+                    break
+                with contextlib.suppress(ProcessLookupError):
+                    child.process.send_signal(stop_signal)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(child.process.wait(), patience_seconds)
+        finally:  # also when we are cancelled while we wait: nobody else knows this child any more
+            _kill_group(child.process.pid)
         await child.process.wait()
 
     def process_id(self, name: str) -> int:
