@@ -13,6 +13,7 @@ from uuid import UUID
 import asyncpg
 import msgspec
 import orjson
+from prometheus_client import Counter
 
 from chassis.database import Pool
 from chassis.problems import busy
@@ -22,6 +23,10 @@ from counters.rules import Done, HoldName, Keyed, Refusal, Refused, Reservation,
 
 RECLAIMS_MAX = 8
 RECLAIM_BATCH = 500
+
+OUTCOMES = Counter(
+    "fairgate_stock_outcomes", "What verbs answered; `tail` is a visit to the exact path", ["verb", "outcome"]
+)
 
 # What putting a SKU did.
 Put = Literal["created", "changed", "unchanged"]
@@ -246,6 +251,7 @@ class Stock:
 
     async def _decide(self, verb: str, *arguments: object) -> "_Outcome":
         (row,) = await self._verbs.call(verb, *arguments)
+        OUTCOMES.labels(verb, row["outcome"]).inc()
         return _Outcome(row["outcome"], row["answer"])
 
 

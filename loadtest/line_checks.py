@@ -2,11 +2,12 @@
 
 import math
 from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from loadtest.facts import Evidence, RateSpan
 from loadtest.outcome import Check
-from loadtest.records import Placed, Record
+from loadtest.records import Admitted, Placed, Record
 
 WINDOW_SECONDS = 60
 
@@ -56,6 +57,21 @@ def admissions_max(rates: Sequence[RateSpan], start: float, end: float) -> float
             allowed += span.rate_per_minute / 60 * seconds
             highest = max(highest, span.rate_per_minute / 60)
     return allowed + (max(1.0, highest) if highest else 0.0)
+
+
+def one_pass_a_turn(records: Sequence[Record]) -> Check:
+    """Asking twice for a pass gave one right with one end."""
+    given: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    asked = Counter[str]()
+    for record in records:
+        if isinstance(record, Admitted):
+            given[record.ticket_id].add((record.jti, record.expires_at))
+            asked[record.ticket_id] += 1
+    faults = tuple(
+        f"{ticket_id} was given {len(passes)} passes" for ticket_id, passes in given.items() if len(passes) > 1
+    )
+    twice = sum(times > 1 for times in asked.values())
+    return Check("tickets with two passes", f"{len(faults):,}", "0", faults, note=f"{twice:,} asked twice")
 
 
 def places_only_improve(records: Sequence[Record]) -> Check:

@@ -13,9 +13,9 @@ def render(verdict: Verdict) -> Table:
     table = Table(title=title, title_style="bold green" if verdict.ok else "bold red", box=box.SIMPLE_HEAD)
     table.add_column("")
     table.add_column("What")
-    table.add_column("Measured", justify="right")
+    table.add_column("Measured", justify="right", overflow="fold", min_width=20)
     table.add_column("Bound", justify="right")
-    table.add_column("")
+    table.add_column("", overflow="fold")
     for check in verdict.rows:
         mark = "[green]ok[/green]" if check.ok else "[bold red]BROKEN[/bold red]"
         aside = f"[red]{escape(check.said)}[/red]" if check.faults else f"[dim]{escape(check.note)}[/dim]"

@@ -23,11 +23,9 @@ class Reply:
         return self.status == 0 or self.status >= 500 or self.status == 429
 
     def retry_after_seconds(self) -> float:
-        """When to ask again: as the answer says, within reason and with jitter."""
-        try:
-            seconds = float(self.headers.get("retry-after", "0.5"))
-        except ValueError:
-            seconds = 0.5
+        """When to ask again: as the answer says (RFC 9110, section 10.2.3), within reason and with jitter."""
+        said = self.headers.get("retry-after", "")
+        seconds = float(said) if said.isascii() and said.isdecimal() else 0.5
         return min(max(seconds, 0.2), 5.0) * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
 
 

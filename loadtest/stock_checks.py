@@ -18,7 +18,7 @@ def nothing_oversold(evidence: Evidence) -> Check:
         if sold[facts.sku] > facts.total + facts.allowance
     )
     over = sum(max(0, sold[facts.sku] - facts.total - facts.allowance) for facts in evidence.skus)
-    levels = ", ".join(f"{facts.sku} {sold[facts.sku]:,} of {facts.total:,}" for facts in evidence.skus)
+    levels = "\n".join(f"{facts.sku} {sold[facts.sku]:,} of {facts.total:,}" for facts in evidence.skus)
     return Check("sold of total", levels, f"oversold {over:,}", faults)
 
 

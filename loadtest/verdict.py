@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loadtest.facts import Evidence
-from loadtest.line_checks import admissions_keep_the_rate, nobody_before_opening, places_only_improve
+from loadtest.line_checks import admissions_keep_the_rate, nobody_before_opening, one_pass_a_turn, places_only_improve
 from loadtest.outcome import Check
 from loadtest.promise_checks import holds_kept_until_deadline, keys_have_one_effect, sales_kept
 from loadtest.records import Answered, Ended, Record
@@ -46,6 +46,7 @@ def judge(evidence: Evidence, records: Sequence[Record], settings: VerdictSettin
         audit_is_clean(evidence),
         nobody_before_opening(evidence),
         admissions_keep_the_rate(evidence),
+        one_pass_a_turn(records),
         places_only_improve(records),
         reserve_times(records),
     ]

@@ -62,7 +62,7 @@ class World:
             lead=found[lines[0].sku].id,
             wants=sum_lines(lines, {n: s.id for n, s in found.items()}, {n: s.kind for n, s in found.items()}),
             lines=tuple(lines),
-            keyed=Keyed(f"{actor}:reserve", key or secrets.token_hex(8), fingerprint([lines, buyer])),
+            keyed=reserve_key(*lines, key=key or secrets.token_hex(8), actor=actor, buyer=buyer),
             actor=actor,
             owner=None,
             buyer=buyer,
@@ -107,6 +107,11 @@ class World:
         sku = await self.stock.find_sku(name)
         assert sku is not None
         return sku
+
+
+def reserve_key(*lines: Line, key: str, actor: str = "shop:box", buyer: str | None = None) -> Keyed:
+    """The key of a reserve of `lines`, bound to its body."""
+    return Keyed(f"{actor}:reserve", key, fingerprint([lines, buyer]))
 
 
 def held(outcome: Done | Refused) -> Held:

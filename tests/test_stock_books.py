@@ -150,3 +150,19 @@ async def test_a_wrong_ledger_row_makes_no_units(world: World) -> None:
     await repair(world, "ticket")
     assert await world.counts() == (10, 0, 0)
     assert codes([await world.reserve(Line("ticket", 11))]) == ["insufficient-stock"]
+
+
+async def test_one_hold_in_drift_stops_no_other_from_expiring(world: World) -> None:
+    await world.fungible("broken", total=5, shards=1)
+    await world.fungible("sound", total=5, shards=1)
+    bad = await world.hold("broken")
+    for _ in range(3):
+        await world.hold("sound")
+    await world.expire()
+    await world.pool.execute("UPDATE stock.sub_counters SET held = 0 WHERE sku_id = $1", bad.name.sku_id)
+    swept = await world.stock.expire_due()
+    assert (swept.holds, swept.units) == (3, 3)
+    assert await world.counts("sound") == (5, 0, 0)
+    await repair(world, "broken")
+    assert (await world.stock.expire_due()).holds == 1
+    assert await world.faults() == []

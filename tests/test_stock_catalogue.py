@@ -1,85 +1,136 @@
-"""The shape that lets the stock be distributed by SKU later (DESIGN, growing past one machine), read from the catalogue."""
+"""The shape that lets the stock be distributed by SKU, read from the catalogue: keys, references, verbs, and names of rules."""
 
 import re
 
 import pytest
 
-from chassis.database import Pool
-from counters.functions import verbs_schema
+from chassis.database import Connection, Pool, make_pool, read_text
+from chassis.settings import Settings
+from counters.functions import verb_files, verbs_schema
+from counters.rules import Line
+from tests.stock_world import World, codes, held
 
-REFERENCE_TABLES = {"skus"}
-UNIQUE_WITHOUT_SKU = {"a_key_has_one_effect"}
-HOT_VERBS = {"reserve", "reserve_tail", "start_payment", "confirm", "release", "extend", "resolve", "read_hold"}
-RULE = re.compile(r"[a-z]+(_[a-z0-9]+)*")
+REFERENCE_TABLE = "skus"  # small, copied to each node: what can be sold, under which rules
+EXCEPTION = "a_key_has_one_effect"  # on one Postgres only: a key is unique whatever SKU it names
+HOT_VERBS = ("reserve", "reserve_tail", "confirm", "release", "extend", "start_payment", "expire_due")
+
+TABLES = "SELECT relname FROM pg_class WHERE relnamespace = 'stock'::regnamespace AND relkind IN ('r', 'p')"
+UNIQUE_INDEXES = """
+    SELECT index.relname AS name, owner.relname AS owner, pg_index.indisprimary AS is_primary,
+           ARRAY (SELECT attname::text FROM pg_attribute
+                   WHERE attrelid = owner.oid AND attnum = ANY (pg_index.indkey::int2[])) AS columns
+      FROM pg_index
+      JOIN pg_class AS index ON index.oid = pg_index.indexrelid
+      JOIN pg_class AS owner ON owner.oid = pg_index.indrelid
+     WHERE pg_index.indisunique AND owner.relnamespace = 'stock'::regnamespace AND owner.relname <> 'skus'"""
+FOREIGN_KEYS = """
+    SELECT conname AS name, confrelid::regclass::text AS target,
+           ARRAY (SELECT attname::text FROM unnest(conkey, confkey) AS pair (here, there)
+                    JOIN pg_attribute ON attrelid = conrelid AND attnum = pair.here
+                   WHERE attname = 'sku_id' AND pair.there = (
+                         SELECT attnum FROM pg_attribute AS far WHERE far.attrelid = confrelid AND far.attname = 'sku_id'))
+           AS shared
+      FROM pg_constraint WHERE contype = 'f' AND connamespace = 'stock'::regnamespace"""
+CONSTRAINTS = """
+    SELECT conname FROM pg_constraint
+     WHERE connamespace = 'stock'::regnamespace AND contype IN ('c', 'f', 'p', 'u', 'x')"""
+FIRST_ARGUMENTS = """
+    SELECT proname AS verb, proargnames[1] AS argument, proargtypes[0]::regtype::text AS kind
+      FROM pg_proc WHERE pronamespace = $1::text::regnamespace AND proname = ANY ($2)"""
+FUNCTIONS = "SELECT count(*) FROM pg_proc WHERE pronamespace = $1::text::regnamespace"
 
 
 @pytest.fixture
-async def indexes(pool: Pool) -> list[tuple[str, str, list[str], bool]]:
-    """(table, index, columns, primary) of each unique index."""
-    rows = await pool.fetch(
-        "SELECT c.relname, i.relname AS index, x.indisprimary,"
-        " ARRAY (SELECT a.attname::text FROM unnest(x.indkey) WITH ORDINALITY AS k (number, place)"
-        "        JOIN pg_attribute AS a ON a.attrelid = x.indrelid AND a.attnum = k.number ORDER BY k.place) AS columns"
-        " FROM pg_index AS x JOIN pg_class AS c ON c.oid = x.indrelid JOIN pg_class AS i ON i.oid = x.indexrelid"
-        " JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = 'stock' AND x.indisunique"
+async def connection(pool: Pool) -> Connection:
+    return await pool.acquire()
+
+
+async def test_every_stock_table_has_its_sku_in_its_key_and_in_every_unique_index(connection: Connection) -> None:
+    tables = {row["relname"] for row in await connection.fetch(TABLES)} - {REFERENCE_TABLE}
+    indexes = await connection.fetch(UNIQUE_INDEXES)
+    keyed = {index["owner"] for index in indexes if index["is_primary"]}
+    assert tables == keyed, "a stock table without a primary key cannot be distributed"
+    assert [index["name"] for index in indexes if "sku_id" not in index["columns"]] == [EXCEPTION]
+
+
+async def test_foreign_keys_stay_within_a_sku_or_point_to_the_reference_table(connection: Connection) -> None:
+    for key in await connection.fetch(FOREIGN_KEYS):
+        assert key["target"] == f"stock.{REFERENCE_TABLE}" or key["shared"] == ["sku_id"], key["name"]
+
+
+async def test_hot_verbs_take_the_sku_first(connection: Connection) -> None:
+    rows = await connection.fetch(FIRST_ARGUMENTS, verbs_schema(), HOT_VERBS)
+    assert {row["verb"]: (row["argument"], row["kind"]) for row in rows} == dict.fromkeys(
+        HOT_VERBS, ("p_sku", "integer")
     )
-    return [(row["relname"], row["index"], row["columns"], row["indisprimary"]) for row in rows]
 
 
-async def test_every_table_has_its_sku_in_its_primary_key(
-    pool: Pool, indexes: list[tuple[str, str, list[str], bool]]
-) -> None:
-    tables = {
-        row["tablename"] for row in await pool.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'stock'")
-    }
-    primary = {table: columns for table, _, columns, is_primary in indexes if is_primary}
-    assert primary.keys() == tables and tables > REFERENCE_TABLES
-    assert {table for table, columns in primary.items() if columns[0] != "sku_id"} == REFERENCE_TABLES
+async def test_every_rule_is_named_by_us(connection: Connection) -> None:
+    """What the database names itself (_check, _check1, _key, _fkey) says nothing to whoever reads the refusal."""
+    names = [row["conname"] for row in await connection.fetch(CONSTRAINTS)]
+    assert names
+    assert [name for name in names if re.search(r"_(check|key|fkey|excl)\d*$", name)] == []
 
 
-async def test_every_unique_index_has_the_sku_but_for_the_one_that_says_why(
-    indexes: list[tuple[str, str, list[str], bool]],
-) -> None:
-    without = {
-        index for table, index, columns, _ in indexes if table not in REFERENCE_TABLES and "sku_id" not in columns
-    }
-    assert without == UNIQUE_WITHOUT_SKU
+async def test_every_file_opens_with_what_it_does_and_what_makes_it_safe(connection: Connection) -> None:
+    functions = 0
+    for name in verb_files():
+        text = read_text("counters", "sql", name)
+        head = " ".join(text.partition("CREATE OR REPLACE")[0].replace("--", "").split())
+        assert re.search(r"Safe under races:|[Rr]eads only|never called from outside|nothing is moved here", head), name
+        functions += text.count("CREATE OR REPLACE FUNCTION")
+    assert await connection.fetchval(FUNCTIONS, verbs_schema()) == functions
 
 
-async def test_foreign_keys_stay_within_a_sku_or_point_to_a_reference_table(pool: Pool) -> None:
-    rows = await pool.fetch(
-        "SELECT conname, target.relname AS target,"
-        " (SELECT attname FROM pg_attribute WHERE attrelid = conrelid AND attnum = conkey[1]) AS near,"
-        " (SELECT attname FROM pg_attribute WHERE attrelid = confrelid AND attnum = confkey[1]) AS far"
-        " FROM pg_constraint JOIN pg_class AS target ON target.oid = confrelid"
-        " WHERE contype = 'f' AND connamespace = 'stock'::regnamespace"
-    )
-    assert rows
-    for row in rows:
-        assert row["target"] in REFERENCE_TABLES or (row["near"], row["far"]) == ("sku_id", "sku_id"), row["conname"]
+async def test_hot_verbs_read_no_table_from_end_to_end(settings: Settings) -> None:
+    """The tables that grow with every hold are large in a real sale: each verb must find its rows by index."""
+    async with make_pool(settings, connections=1) as pool:
+        world = World(pool)
+        sku = await world.fungible(total=100, extensions_max=5)
+        hall = await world.seated(rows=2, seats=5)
+        for statement in (PAST_HOLDS, PAST_PARTS, PAST_KEYS, PAST_LEDGER, PAST_SALES):
+            await pool.execute(statement, sku.id)
+        await pool.execute(PAST_SEATS, hall.id)
+        await pool.execute("ANALYZE")
+        before = await rows_read_without_index(pool)
+
+        kept, given_back, due = [await world.hold(buyer="ada") for _ in range(3)]
+        cart = held(await world.reserve(Line("ticket", 2), Line("hall", seats=("A-1", "A-2"))))
+        await world.stock.extend(kept.name, kept.fence, "shop:box", 400)
+        await world.stock.start_payment(kept.name, kept.fence, "shop:box", None)
+        await world.stock.release(given_back.name, given_back.fence, "shop:box")
+        assert codes([await world.confirm(kept), await world.confirm(cart)]) == ["done", "done"]
+        await world.expire(due)
+        assert codes([await world.reserve(Line("ticket", 100), buyer="ada")]) == ["insufficient-stock"]
+        assert (await world.stock.expire_due()).holds == 1
+        await world.stock.levels(["ticket"])
+        assert await rows_read_without_index(pool) == before
 
 
-async def test_hot_functions_take_the_sku_first(pool: Pool) -> None:
-    rows = await pool.fetch(
-        "SELECT proname, proargnames[1] AS first, proargtypes[0]::regtype::text AS type FROM pg_proc"
-        " WHERE pronamespace = $1::regnamespace AND proname = ANY ($2)",
-        verbs_schema(),
-        list(HOT_VERBS),
-    )
-    assert {row["proname"] for row in rows} == HOT_VERBS
-    assert {(row["first"], row["type"]) for row in rows} == {("p_sku", "integer")}
+async def rows_read_without_index(pool: Pool) -> dict[str, int]:
+    """Rows that sequential scans have read, by growing table. The pool has one connection, so its own counts are all."""
+    await pool.execute("SELECT pg_stat_force_next_flush()")
+    return {row["relname"]: row["seq_tup_read"] for row in await pool.fetch(SCANNED, GROWING_TABLES)}
 
 
-async def test_no_sequence_stands_free_and_every_rule_has_a_name_of_its_own(pool: Pool) -> None:
-    free = await pool.fetchval(
-        "SELECT count(*) FROM pg_class AS s WHERE s.relkind = 'S' AND s.relnamespace = 'stock'::regnamespace"
-        " AND NOT EXISTS (SELECT 1 FROM pg_depend WHERE objid = s.oid AND deptype = 'i')"
-    )
-    assert free == 0
-    names = await pool.fetch(
-        "SELECT conname, conrelid::regclass::text AS place, contype FROM pg_constraint"
-        " WHERE connamespace = 'stock'::regnamespace AND contype IN ('c', 'f', 'u')"
-    )
-    for row in names:
-        made_up = re.fullmatch(rf"{row['place'].removeprefix('stock.')}_.*_(check|fkey|key)\d*", row["conname"])
-        assert RULE.fullmatch(row["conname"]) and not made_up, row["conname"]
+GROWING_TABLES = ("holds", "hold_parts", "idempotency", "ledger", "sales", "seats")
+SCANNED = """
+    SELECT relname, seq_tup_read FROM pg_stat_user_tables WHERE schemaname = 'stock' AND relname = ANY ($1) ORDER BY 1"""
+PAST_HOLDS = """
+    INSERT INTO stock.holds (sku_id, id, state, fence, expires_at, actor, lines, created_at, ended_at)
+    SELECT $1, uuidv7(), 'sold', number, now(), 'shop:box', '[]', now(), now() FROM generate_series(1, 20000) AS number"""
+PAST_PARTS = """
+    INSERT INTO stock.hold_parts (sku_id, hold_id, shard, lead_sku_id, quantity, buyer)
+    SELECT sku_id, id, 0, sku_id, 1, 'buyer ' || fence FROM stock.holds WHERE sku_id = $1"""
+PAST_KEYS = """
+    INSERT INTO stock.idempotency (sku_id, scope, key, fingerprint, answer, operation_id, hold_id)
+    SELECT sku_id, 'shop:past', fence::text, '', '{}', uuidv7(), id FROM stock.holds WHERE sku_id = $1"""
+PAST_LEDGER = """
+    INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, sold_delta, hold_id, actor)
+    SELECT sku_id, uuidv7(), 'confirm', 0, 1, id, 'shop:box' FROM stock.holds WHERE sku_id = $1"""
+PAST_SALES = """
+    INSERT INTO stock.sales (sku_id, id, hold_id, sold_at)
+    SELECT sku_id, uuidv7(), id, now() FROM stock.holds WHERE sku_id = $1"""
+PAST_SEATS = """
+    INSERT INTO stock.seats (sku_id, seat, section, row_name, number)
+    SELECT $1, 'Z-' || number, 'circle', 'Z', number FROM generate_series(1, 20000) AS number"""

@@ -1,17 +1,21 @@
 """The stock's OpenAPI document and docs/api.md describe what the service answers: every call and code, nothing else."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
 import jsonschema
 import pytest
 from starlette.routing import Route
 
+from chassis.database import Pool
 from chassis.problems import PROBLEMS
 from chassis.settings import Settings
 from counters.app import create
 from counters.openapi import openapi_document
+from tests.stock_counter import Counter, open_counter
 
 API_PAGE = Path(__file__).parent.parent / "docs" / "api.md"
 
@@ -77,3 +81,89 @@ def test_the_page_and_the_table_of_codes_are_one_list() -> None:
     rows = re.findall(r"^\| `([a-z-]+)` \| (\d{3}) \| (.+) \|$", section, re.MULTILINE)
     assert {code: (int(status), title) for code, status, title in rows} == dict(PROBLEMS)
     assert len(rows) == len(PROBLEMS)
+
+
+class Judge:
+    """Holds each answer to what the document says of its call: the status, the shape, and the code of a refusal."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+        self.seen: set[tuple[str, int]] = set()
+
+    async def judge(self, answer: httpx.Response) -> None:
+        """An httpx response hook."""
+        await answer.aread()
+        call = self._call(answer.request)
+        said = call["responses"].get(str(answer.status_code))
+        assert said is not None, f"{call['operationId']} answers {answer.status_code}: {answer.text}"
+        self.seen.add((call["operationId"], answer.status_code))
+        media_type = answer.headers.get("content-type", "").partition(";")[0]
+        if "content" in said and media_type.endswith("json"):
+            schema = {**said["content"][media_type]["schema"], "components": self._document["components"]}
+            jsonschema.Draft202012Validator(schema).validate(answer.json())
+
+    def _call(self, request: httpx.Request) -> dict[str, Any]:
+        for path, calls in self._document["paths"].items():
+            if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), request.url.path) and request.method.lower() in calls:
+                call: dict[str, Any] = calls[request.method.lower()]
+                return call
+        raise AssertionError(f"{request.method} {request.url.path} is not described")
+
+
+SEAT = {"seat": "A-1", "section": "stalls", "row": "A", "number": 1}
+SKUS: dict[str, dict[str, Any]] = {
+    "ticket": {"title": "Ticket", "total": 5, "buyer_max": 4},
+    "hall": {"title": "Hall", "kind": "seated", "seats": [SEAT]},
+}
+
+
+async def test_answers_and_refusals_are_as_the_document_says(
+    document: dict[str, Any], settings: Settings, pool: Pool
+) -> None:
+    async with open_counter(settings, pool) as counter:
+        judge = Judge(document)
+        counter.api.event_hooks = {"response": [judge.judge]}
+        for name, rules in SKUS.items():
+            for who in (counter.operator, counter.operator, counter.shop, {}):
+                await counter.api.put(f"/admin/skus/{name}", json=rules, headers=who)
+        paying = await walk_holds(counter)
+        await walk_desk(counter, paying)
+        for path in ("/v1/skus/ticket", "/v1/skus/nothing", "/v1/skus/hall/seats", "/healthz", "/readyz", "/metrics"):
+            await counter.api.get(path)
+    operations = [call for calls in document["paths"].values() for call in calls.values() if "responses" in call]
+    assert {name for name, status in judge.seen if status < 400} == {call["operationId"] for call in operations}
+
+
+async def walk_holds(counter: Counter) -> dict[str, Any]:
+    """Everything that shops and buyers may do to holds, and much that they may not; gives a hold that is paying."""
+    units, seats = {"sku": "ticket", "quantity": 2}, {"sku": "hall", "seats": ["A-1"]}
+    hold = await counter.hold(counter.shop, units, seats, buyer="ada", key="first")
+    await counter.reserve(counter.shop, units, seats, buyer="ada", key="first")
+    await counter.reserve(counter.shop, units, buyer="bob", key="first")
+    for cart in ([seats], [{"sku": "ticket", "quantity": 4}], [{"sku": "nothing", "quantity": 1}], [], [{"sku": 1}]):
+        await counter.reserve(counter.shop, *cart, buyer="bob")
+    await counter.reserve(counter.shop, {"sku": "ticket", "quantity": 3}, buyer="ada")
+    for stranger in ({}, {"Fairgate-Pass": "forged"}, counter.operator):
+        await counter.reserve(stranger, units)
+    own = await counter.hold(counter.buyer(), {"sku": "ticket", "quantity": 1})
+    for verb in ("extend", "extend", "paying", "release", "confirm", "paying", "release", "extend"):
+        for who in (counter.shop, counter.other_shop, counter.buyer(), {}):
+            await counter.on_hold(who, own, verb)
+            await counter.on_hold(who, own, verb, fence=99)
+            await counter.on_hold(who, own, verb, unknown=True)
+            await counter.api.get(f"/v1/holds/{own['id']}", headers=who)
+    await counter.on_hold(counter.shop, hold, "paying")
+    return hold
+
+
+async def walk_desk(counter: Counter, paying: Mapping[str, Any]) -> None:
+    """Everything that operators may do, and what becomes of a hold that a person has ended."""
+    for path in ("skus", "skus/ticket", "skus/nothing", "audit", "holds?state=paying", "holds?state=odd"):
+        await counter.api.get(f"/admin/{path}", headers=counter.operator)
+    for outcome in ("paid", "paid", "unpaid"):
+        body = {"outcome": outcome, "reason": "the bank says so"}
+        await counter.api.post(f"/admin/holds/{paying['id']}/resolve", json=body, headers=counter.operator)
+    for verb in ("paying", "confirm", "release", "extend"):
+        await counter.on_hold(counter.shop, paying, verb)
+    for change in ({"total": 1}, {"shards": 2}):
+        await counter.api.put("/admin/skus/ticket", json={**SKUS["ticket"], **change}, headers=counter.operator)

@@ -38,7 +38,8 @@ END $$;
 
 -- The rules for a hold: where its SKUs differ, the strictest. Seconds, but for extensions_max.
 CREATE OR REPLACE FUNCTION stock_verbs.hold_rules(
-    p_hold uuid, OUT hold_seconds integer, OUT hold_seconds_max integer, OUT extensions_max integer, OUT payment_seconds_max integer
+    p_hold uuid,
+    OUT hold_seconds integer, OUT hold_seconds_max integer, OUT extensions_max integer, OUT payment_seconds_max integer
 ) LANGUAGE sql STABLE AS $$
     SELECT min(sku.hold_seconds), min(sku.hold_seconds_max), min(sku.extensions_max), min(sku.payment_seconds_max)
       FROM stock.skus AS sku

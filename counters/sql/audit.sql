@@ -30,7 +30,8 @@ RETURNS TABLE (invariant text, place text, what text, recorded text, expected te
      WHERE sku.id = p_sku AND sku.kind = 'fungible'
      GROUP BY sku.total HAVING coalesce(sum(counter.total), 0) <> sku.total
     UNION ALL
-    SELECT 'I9', 'sub-counter ' || shard, figure.name || ' against the replayed ledger', figure.recorded::text, figure.replayed::text
+    SELECT 'I9', 'sub-counter ' || shard, figure.name || ' against the replayed ledger',
+           figure.recorded::text, figure.replayed::text
       FROM counter CROSS JOIN LATERAL (VALUES
            ('total', total, ledger_total), ('allowance', allowance, ledger_allowance),
            ('held', held, ledger_held), ('sold', sold, ledger_sold)) AS figure (name, recorded, replayed)
@@ -56,10 +57,12 @@ RETURNS TABLE (invariant text, place text, what text, recorded text, expected te
     SELECT 'I9', 'seat ' || seat, 'state against the replayed ledger', state, ledger_state FROM seat WHERE state <> ledger_state
     UNION ALL
     SELECT 'I9', 'sku', 'seats ' || figure.name || ' against the replayed ledger', figure.recorded::text, figure.replayed::text
-      FROM (SELECT count(*) FILTER (WHERE state = 'held') AS held, count(*) FILTER (WHERE state = 'sold') AS sold FROM seat) AS now
+      FROM (SELECT count(*) FILTER (WHERE state = 'held') AS held, count(*) FILTER (WHERE state = 'sold') AS sold
+              FROM seat) AS now
      CROSS JOIN (SELECT coalesce(sum(held_delta), 0) AS held, coalesce(sum(sold_delta), 0) AS sold
                    FROM stock.ledger WHERE sku_id = p_sku AND shard = -1) AS replay
-     CROSS JOIN LATERAL (VALUES ('held', now.held, replay.held), ('sold', now.sold, replay.sold)) AS figure (name, recorded, replayed)
+     CROSS JOIN LATERAL (VALUES
+           ('held', now.held, replay.held), ('sold', now.sold, replay.sold)) AS figure (name, recorded, replayed)
      WHERE figure.recorded <> figure.replayed
 $$;
 

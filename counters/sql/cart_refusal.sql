@@ -81,7 +81,8 @@ BEGIN
     END IF;
     v_seats := ARRAY (
         SELECT seat.seat FROM stock.seats AS seat
-          LEFT JOIN stock.hold_parts AS part ON seat.state = 'held' AND part.sku_id = p_sku AND part.hold_id = seat.hold_id AND part.shard = -1
+          LEFT JOIN stock.hold_parts AS part
+                 ON seat.state = 'held' AND part.sku_id = p_sku AND part.hold_id = seat.hold_id AND part.shard = -1
           LEFT JOIN stock.holds AS hold ON hold.sku_id = part.lead_sku_id AND hold.id = part.hold_id
          WHERE seat.sku_id = p_sku AND seat.seat = ANY (p_seats) AND seat.state <> 'available'
            AND NOT (hold.state IS NOT DISTINCT FROM 'held' AND hold.expires_at <= p_now)

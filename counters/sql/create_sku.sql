@@ -21,8 +21,9 @@ BEGIN
     END IF;
     INSERT INTO stock.skus (name, title, kind, state, total, shards, hold_seconds, hold_seconds_max, extensions_max,
                             payment_seconds_max, buyer_max, limit_group, room, on_sale_at, off_sale_at)
-    VALUES (v_new.name, v_new.title, v_new.kind, v_new.state, v_new.total, v_new.shards, v_new.hold_seconds, v_new.hold_seconds_max,
-            v_new.extensions_max, v_new.payment_seconds_max, v_new.buyer_max, v_new.limit_group, v_new.room, v_new.on_sale_at, v_new.off_sale_at)
+    VALUES (v_new.name, v_new.title, v_new.kind, v_new.state, v_new.total, v_new.shards, v_new.hold_seconds,
+            v_new.hold_seconds_max, v_new.extensions_max, v_new.payment_seconds_max, v_new.buyer_max, v_new.limit_group,
+            v_new.room, v_new.on_sale_at, v_new.off_sale_at)
     ON CONFLICT DO NOTHING RETURNING * INTO v_old;
     IF FOUND THEN
         PERFORM stock_verbs.stock_up(v_old, p_seats, p_actor, p_operation);
@@ -72,7 +73,8 @@ CREATE OR REPLACE FUNCTION stock_verbs.stock_up(p_sku stock.skus, p_seats jsonb,
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     IF p_sku.kind = 'fungible' THEN
-        INSERT INTO stock.sub_counters (sku_id, shard, total) SELECT p_sku.id, shard, 0 FROM generate_series(0, p_sku.shards - 1) AS shard;
+        INSERT INTO stock.sub_counters (sku_id, shard, total)
+        SELECT p_sku.id, shard, 0 FROM generate_series(0, p_sku.shards - 1) AS shard;
         PERFORM stock_verbs.spread(p_sku.id, p_sku.total, 'create', p_actor, p_operation);
         RETURN;
     END IF;
@@ -94,7 +96,9 @@ DECLARE
     v_sum record;
 BEGIN
     PERFORM 1 FROM stock.sub_counters WHERE sku_id = p_sku.id ORDER BY shard FOR NO KEY UPDATE;
-    SELECT sum(total)::bigint AS total, sum(allowance)::bigint AS allowance, sum(held)::bigint AS held, sum(sold)::bigint AS sold INTO v_sum
+    SELECT sum(total)::bigint AS total, sum(allowance)::bigint AS allowance,
+           sum(held)::bigint AS held, sum(sold)::bigint AS sold
+      INTO v_sum
       FROM stock.sub_counters WHERE sku_id = p_sku.id;
     IF v_sum.held + v_sum.sold > p_total THEN
         IF v_sum.held + v_sum.sold - stock_verbs.due_units(p_sku.id, clock_timestamp()) <= p_total THEN

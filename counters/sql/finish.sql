@@ -4,7 +4,7 @@
 -- p_skus, p_holds: the holds, as parallel arrays; the caller has locked their rows and judged that they may end so.
 -- p_state: 'released', 'expired' or 'sold'. p_actor, p_reason: for the ledger; p_operation too, null for one of its own for
 -- each hold. Answers the number of units moved.
--- Safe under races: after the holds, sub-counters and then seats are locked in ascending order before any changes.
+-- Safe under races: after the holds, lock_parts locks sub-counters and then seats in ascending order before any changes.
 CREATE OR REPLACE FUNCTION stock_verbs.finish(
     p_skus integer[], p_holds uuid[], p_state text, p_actor text, p_reason text, p_operation uuid DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
@@ -14,14 +14,7 @@ DECLARE
     v_verb  text := CASE p_state WHEN 'sold' THEN 'confirm' WHEN 'released' THEN 'release' ELSE 'expire' END;
     v_now   timestamptz := clock_timestamp();
 BEGIN
-    PERFORM 1 FROM stock.sub_counters AS counter
-      WHERE (counter.sku_id, counter.shard) IN (
-            SELECT part.sku_id, part.shard FROM stock.hold_parts AS part
-             WHERE part.hold_id = ANY (p_holds) AND part.lead_sku_id = ANY (p_skus))
-      ORDER BY counter.sku_id, counter.shard FOR NO KEY UPDATE;
-    PERFORM 1 FROM stock.seats AS seat
-      WHERE seat.hold_id = ANY (p_holds) ORDER BY seat.sku_id, seat.seat FOR NO KEY UPDATE;
-
+    PERFORM stock_verbs.lock_parts(p_skus, p_holds);
     UPDATE stock.sub_counters AS counter
        SET held = counter.held - part.units, sold = counter.sold + v_sold * part.units
       FROM (SELECT sku_id, shard, sum(quantity)::bigint AS units FROM stock.hold_parts
@@ -43,7 +36,8 @@ BEGIN
     WITH operation AS MATERIALIZED (
         SELECT ending.id AS hold_id, coalesce(p_operation, uuidv7()) AS id FROM unnest(p_holds) AS ending (id)
     ), written AS (
-        INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, seats, seat_state, held_delta, sold_delta, hold_id, actor, reason, at)
+        INSERT INTO stock.ledger (
+            sku_id, operation_id, verb, shard, seats, seat_state, held_delta, sold_delta, hold_id, actor, reason, at)
         SELECT part.sku_id, operation.id, v_verb, part.shard, part.seats,
                CASE WHEN part.seats IS NOT NULL THEN CASE p_state WHEN 'sold' THEN 'sold' ELSE 'available' END END,
                -part.quantity, v_sold * part.quantity, part.hold_id, p_actor, p_reason, v_now
@@ -53,4 +47,17 @@ BEGIN
     )
     SELECT coalesce(sum(units), 0) INTO v_units FROM written;
     RETURN v_units;
+END $$;
+
+-- Lock the sub-counters and seats of holds, in the one order.
+CREATE OR REPLACE FUNCTION stock_verbs.lock_parts(p_skus integer[], p_holds uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM 1 FROM stock.sub_counters AS counter
+      WHERE (counter.sku_id, counter.shard) IN (
+            SELECT part.sku_id, part.shard FROM stock.hold_parts AS part
+             WHERE part.hold_id = ANY (p_holds) AND part.lead_sku_id = ANY (p_skus))
+      ORDER BY counter.sku_id, counter.shard FOR NO KEY UPDATE;
+    PERFORM 1 FROM stock.seats AS seat
+      WHERE seat.hold_id = ANY (p_holds) ORDER BY seat.sku_id, seat.seat FOR NO KEY UPDATE;
 END $$;

@@ -40,7 +40,7 @@ BEGIN
     FOR v IN
         SELECT counter.*,
                CASE v_truth WHEN 'ledger' THEN counter.ledger_total ELSE counter.total END AS true_total,
-               CASE v_truth WHEN 'disputed' THEN 0 WHEN 'ledger' THEN 0 ELSE counter.total - counter.ledger_total END AS ledger_lacks
+               CASE v_truth WHEN 'counters' THEN counter.total - counter.ledger_total ELSE 0 END AS ledger_lacks
           FROM stock_verbs.counter_truth(p_sku) AS counter
     LOOP
         CONTINUE WHEN (v.total, v.held, v.sold) = (v.true_total, v.true_held, v.true_sold)
@@ -54,9 +54,11 @@ BEGIN
         IF done THEN
             UPDATE stock.sub_counters SET total = v.true_total, held = v.true_held, sold = v.true_sold
              WHERE sku_id = p_sku AND shard = v.shard;
-            INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, total_delta, allowance_delta, held_delta, sold_delta, actor, reason)
+            INSERT INTO stock.ledger (
+                sku_id, operation_id, verb, shard, total_delta, allowance_delta, held_delta, sold_delta, actor, reason)
             VALUES (p_sku, p_operation, 'repair', v.shard, v.ledger_lacks, v.allowance - v.ledger_allowance,
-                    v.true_held - v.ledger_held, v.true_sold - v.ledger_sold, p_actor, format('%s: %s became %s', what, was, became));
+                    v.true_held - v.ledger_held, v.true_sold - v.ledger_sold, p_actor,
+                    format('%s: %s became %s', what, was, became));
         END IF;
         RETURN NEXT;
     END LOOP;
@@ -65,7 +67,8 @@ BEGIN
         place := 'sku';
         what := 'stated total';
         was := v_sums.stated::text;
-        became := CASE v_truth WHEN 'disputed' THEN format('%s or %s', v_sums.counters, v_sums.ledger) ELSE v_sums.counters::text END;
+        became := CASE v_truth WHEN 'disputed' THEN format('%s or %s', v_sums.counters, v_sums.ledger)
+                  ELSE v_sums.counters::text END;
         done := NOT p_dry AND v_truth = 'counters';
         IF done THEN
             UPDATE stock.skus AS sku SET total = v_sums.counters WHERE sku.id = p_sku;
@@ -81,7 +84,8 @@ DECLARE
     v record;
 BEGIN
     FOR v IN SELECT * FROM stock_verbs.seat_truth(p_sku) AS seat
-              WHERE seat.state <> seat.true_state OR seat.hold_id IS DISTINCT FROM seat.true_hold OR seat.ledger_state <> seat.true_state
+              WHERE (seat.state, seat.ledger_state) <> (seat.true_state, seat.true_state)
+                 OR seat.hold_id IS DISTINCT FROM seat.true_hold
     LOOP
         place := 'seat ' || v.seat;
         what := 'state';
@@ -91,7 +95,8 @@ BEGIN
             AND v.true_state IN (v.state, v.ledger_state);
         IF done THEN
             UPDATE stock.seats SET state = v.true_state, hold_id = v.true_hold WHERE sku_id = p_sku AND seat = v.seat;
-            INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, seats, seat_state, held_delta, sold_delta, actor, reason)
+            INSERT INTO stock.ledger (
+                sku_id, operation_id, verb, shard, seats, seat_state, held_delta, sold_delta, actor, reason)
             VALUES (p_sku, p_operation, 'repair', -1, ARRAY[v.seat], v.true_state,
                     (v.true_state = 'held')::integer - (v.ledger_state = 'held')::integer,
                     (v.true_state = 'sold')::integer - (v.ledger_state = 'sold')::integer,

@@ -30,7 +30,11 @@ BEGIN
     SELECT * INTO STRICT v_sku FROM stock.skus WHERE id = p_sku;
     v_refusal := stock_verbs.sale_refusal(v_sku, p_room, v_now);
     IF v_refusal IS NOT NULL THEN
-        RETURN QUERY SELECT v_refusal, NULL::text;
+        -- Once more: a duplicate may have had its effect just before the sale was halted.
+        RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_scope, p_key, p_fingerprint);
+        IF NOT FOUND THEN
+            RETURN QUERY SELECT v_refusal, NULL::text;
+        END IF;
         RETURN;
     END IF;
     IF v_sku.buyer_max IS NOT NULL THEN

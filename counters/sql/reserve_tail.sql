@@ -30,19 +30,18 @@ DECLARE
 BEGIN
     RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_scope, p_key, p_fingerprint);
     IF FOUND THEN RETURN; END IF;
-    FOR v_sku IN SELECT * FROM stock.skus WHERE id = ANY (v_skus) ORDER BY id LOOP
-        IF stock_verbs.sale_refusal(v_sku, p_room, v_now) IS NOT NULL THEN
-            RETURN QUERY SELECT stock_verbs.sale_refusal(v_sku, p_room, v_now), NULL::text;
-            RETURN;
-        END IF;
-    END LOOP;
-
-    SELECT * INTO v_refusal FROM stock_verbs.cart_refusal(p_wants, p_buyer, v_now);
+    SELECT stock_verbs.sale_refusal(sku, p_room, v_now) AS outcome, NULL::text AS answer INTO v_refusal
+      FROM stock.skus AS sku
+     WHERE sku.id = ANY (v_skus) AND stock_verbs.sale_refusal(sku, p_room, v_now) IS NOT NULL ORDER BY sku.id LIMIT 1;
+    IF NOT FOUND THEN
+        SELECT * INTO v_refusal FROM stock_verbs.cart_refusal(p_wants, p_buyer, v_now);
+    END IF;
     IF v_refusal.outcome IS NULL THEN
         PERFORM stock_verbs.lock_buyer(v_skus, p_buyer);
         PERFORM 1 FROM stock.sub_counters WHERE sku_id = ANY (v_skus) ORDER BY sku_id, shard FOR NO KEY UPDATE;
         FOR v_want IN SELECT * FROM stock_verbs.wants(p_wants) LOOP  -- by SKU: in one statement all seats would be read
-            PERFORM 1 FROM stock.seats WHERE sku_id = v_want.sku_id AND seat = ANY (v_want.seats) ORDER BY seat FOR NO KEY UPDATE;
+            PERFORM 1 FROM stock.seats
+              WHERE sku_id = v_want.sku_id AND seat = ANY (v_want.seats) ORDER BY seat FOR NO KEY UPDATE;
         END LOOP;
         v_now := clock_timestamp();
         SELECT * INTO v_refusal FROM stock_verbs.cart_refusal(p_wants, p_buyer, v_now);
@@ -84,7 +83,8 @@ CREATE OR REPLACE FUNCTION stock_verbs.wants(p_wants jsonb)
 RETURNS TABLE (sku_id integer, quantity bigint, seats text[]) LANGUAGE sql IMMUTABLE AS $$
     SELECT (want ->> 'sku_id')::integer,
            coalesce((want ->> 'quantity')::bigint, jsonb_array_length(want -> 'seats')),
-           CASE WHEN want ? 'seats' THEN ARRAY (SELECT name FROM jsonb_array_elements_text(want -> 'seats') AS name ORDER BY name COLLATE "C") END
+           CASE WHEN want ? 'seats'
+                THEN ARRAY (SELECT name FROM jsonb_array_elements_text(want -> 'seats') AS name ORDER BY name COLLATE "C") END
       FROM jsonb_array_elements(p_wants) AS want
      ORDER BY 1
 $$;
@@ -99,6 +99,7 @@ DECLARE
           FROM stock.skus AS sku WHERE sku.id = ANY (p_skus) AND sku.buyer_max IS NOT NULL ORDER BY lead);
 BEGIN
     IF p_buyer IS NULL OR v_leads = '{}' THEN RETURN; END IF;
-    INSERT INTO stock.buyers (sku_id, buyer) SELECT lead, p_buyer FROM unnest(v_leads) AS lead ORDER BY lead ON CONFLICT DO NOTHING;
+    INSERT INTO stock.buyers (sku_id, buyer)
+    SELECT lead, p_buyer FROM unnest(v_leads) AS lead ORDER BY lead ON CONFLICT DO NOTHING;
     PERFORM 1 FROM stock.buyers WHERE sku_id = ANY (v_leads) AND buyer = p_buyer ORDER BY sku_id FOR NO KEY UPDATE;
 END $$;

@@ -4,8 +4,9 @@
 --   done               the hold's document; repeating never moves the deadline past the first start + payment_seconds_max
 --   not-found, stale-fence, hold-expired, hold-released, hold-sold
 -- Safe under races: judged on the locked row by the clock read after the lock (I4).
-CREATE OR REPLACE FUNCTION stock_verbs.start_payment(p_sku integer, p_hold uuid, p_fence bigint, p_caller text, p_until timestamptz)
-RETURNS TABLE (outcome text, answer text) LANGUAGE plpgsql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION stock_verbs.start_payment(
+    p_sku integer, p_hold uuid, p_fence bigint, p_caller text, p_until timestamptz
+) RETURNS TABLE (outcome text, answer text) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v record;
     v_hold stock.holds;

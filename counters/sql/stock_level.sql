@@ -3,7 +3,8 @@
 -- p_names: which, or null for all. Answers one row each: number, total, held (live holds only), sold, available (free units
 -- and those of due, unswept holds) and the next deadline of a live hold. Reads only.
 CREATE OR REPLACE FUNCTION stock_verbs.stock_level(p_names text[]) RETURNS TABLE (
-    id integer, name text, title text, kind text, state text, room text, total bigint, held bigint, sold bigint, available bigint, next_release_at text
+    id integer, name text, title text, kind text, state text, room text,
+    total bigint, held bigint, sold bigint, available bigint, next_release_at text
 ) LANGUAGE sql STABLE AS $$
     SELECT sku.id, sku.name, sku.title, sku.kind, sku.state, sku.room, sku.total,
            (level.held - due.units)::bigint, level.sold::bigint, (level.free + due.units)::bigint,
@@ -15,7 +16,8 @@ CREATE OR REPLACE FUNCTION stock_verbs.stock_level(p_names text[]) RETURNS TABLE
              FROM (SELECT coalesce(sum(held), 0) AS held, coalesce(sum(sold), 0) AS sold,
                           coalesce(sum(sub_counters.total + allowance - held - sold), 0) AS free
                      FROM stock.sub_counters WHERE sku_id = sku.id) AS counter
-            CROSS JOIN (SELECT count(*) FILTER (WHERE seats.state = 'held') AS held, count(*) FILTER (WHERE seats.state = 'sold') AS sold,
+            CROSS JOIN (SELECT count(*) FILTER (WHERE seats.state = 'held') AS held,
+                               count(*) FILTER (WHERE seats.state = 'sold') AS sold,
                                count(*) FILTER (WHERE seats.state = 'available') AS free
                           FROM stock.seats WHERE sku_id = sku.id AND sku.kind = 'seated') AS seat
            ) AS level

@@ -3,7 +3,8 @@
 -- The caller holds the locks of all the SKU's sub-counters and of the seats, and knows that there is enough.
 -- Units come from as few sub-counters as possible, fullest first, inactive ones too: nothing free is out of reach here.
 CREATE OR REPLACE FUNCTION stock_verbs.take(
-    p_sku integer, p_quantity bigint, p_seats text[], p_hold stock.holds, p_lead integer, p_buyer text, p_actor text, p_operation uuid
+    p_sku integer, p_quantity bigint, p_seats text[], p_hold stock.holds, p_lead integer,
+    p_buyer text, p_actor text, p_operation uuid
 ) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_counter record;
@@ -30,7 +31,8 @@ BEGIN
         EXIT WHEN v_missing = 0;
         v_units := least(v_missing, v_counter.free);
         v_missing := v_missing - v_units;
-        UPDATE stock.sub_counters SET held = held + v_units, fence = p_hold.fence WHERE sku_id = p_sku AND shard = v_counter.shard;
+        UPDATE stock.sub_counters SET held = held + v_units, fence = p_hold.fence
+         WHERE sku_id = p_sku AND shard = v_counter.shard;
         INSERT INTO stock.hold_parts (sku_id, hold_id, shard, lead_sku_id, quantity, buyer)
         VALUES (p_sku, p_hold.id, v_counter.shard, p_lead, v_units, p_buyer);
         INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, held_delta, hold_id, actor)

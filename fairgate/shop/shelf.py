@@ -35,20 +35,24 @@ class Section:
 
 
 class Shared(Generic[T]):
-    """One reading that everybody who asks within KEPT_SECONDS shares; while it is read again, the others wait for it."""
+    """One reading that everybody shares who asks while it is under way or within KEPT_SECONDS after it."""
 
     def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
         self._read = read
-        self._lock = asyncio.Lock()
-        self._kept: tuple[float, T] | None = None
+        self._reading: asyncio.Task[T] | None = None
+        self._read_at = 0.0
 
     async def get(self) -> T:
-        """The last reading if it is young enough, else a new one."""
-        async with self._lock:
-            now = time.monotonic()
-            if self._kept is None or now - self._kept[0] > KEPT_SECONDS:
-                self._kept = (now, await self._read())
-            return self._kept[1]
+        """The reading that is young enough or under way, else a new one. Raises what the reading raised."""
+        if self._reading is None or (self._reading.done() and time.monotonic() - self._read_at > KEPT_SECONDS):
+            self._reading = asyncio.create_task(self._read_anew())
+        return await asyncio.shield(self._reading)
+
+    async def _read_anew(self) -> T:
+        try:
+            return await self._read()
+        finally:
+            self._read_at = time.monotonic()
 
 
 class Shelf:

@@ -52,7 +52,9 @@ CREATE TABLE stock.sub_counters (
     CONSTRAINT sub_counter_held_is_not_negative CHECK (held >= 0),
     CONSTRAINT sub_counter_sold_is_not_negative CHECK (sold >= 0),
     CONSTRAINT sub_counter_never_oversold CHECK (held + sold <= total + allowance)
-) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+) WITH (
+    fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+);
 
 -- Seats of a seated SKU, counted by state.
 CREATE TABLE stock.seats (
@@ -165,7 +167,8 @@ CREATE TABLE stock.ledger (
     reason          text,
     at              timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT ledger_pkey PRIMARY KEY (sku_id, id),
-    CONSTRAINT ledger_verb_is_known CHECK (verb IN ('create', 'reserve', 'confirm', 'release', 'expire', 'restate', 'rebalance', 'repair')),
+    CONSTRAINT ledger_verb_is_known CHECK (
+        verb IN ('create', 'reserve', 'confirm', 'release', 'expire', 'restate', 'rebalance', 'repair')),
     CONSTRAINT ledger_row_is_units_or_seats CHECK ((shard = -1) = (seats IS NOT NULL) AND (seats IS NULL) = (seat_state IS NULL))
 );
 CREATE INDEX ledger_by_hold ON stock.ledger (hold_id) WHERE hold_id IS NOT NULL;
