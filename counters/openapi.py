@@ -71,6 +71,10 @@ def openapi_document(server_url: str) -> dict[str, Any]:
 
 
 def _hold_paths() -> dict[str, Any]:
+    return {**_holding_paths(), **_ending_paths()}
+
+
+def _holding_paths() -> dict[str, Any]:
     return {
         "/v1/holds": {
             "post": _call(
@@ -93,6 +97,22 @@ def _hold_paths() -> dict[str, Any]:
                 security=_HOLDER,
             ),
         },
+        "/v1/holds/{hold_id}/extend": {
+            "parameters": [_HOLD],
+            "post": _call(
+                "extend",
+                "Move the deadline further away, never nearer; each time uses up one of extensions_max",
+                {200: ("The hold", "Hold")},
+                (*_BODY, *_BY_KEY, *_BY_PASS, *_ENDED, "hold-paying", "hold-sold", "extension-limit"),
+                body="ExtendBody",
+                security=_HOLDER,
+            ),
+        },
+    }
+
+
+def _ending_paths() -> dict[str, Any]:
+    return {
         "/v1/holds/{hold_id}/paying": {
             "parameters": [_HOLD],
             "post": _call(
@@ -124,17 +144,6 @@ def _hold_paths() -> dict[str, Any]:
                 {200: ("The hold", "Hold")},
                 (*_BODY, *_BY_KEY, *_BY_PASS, "not-found", "stale-fence", "hold-paying", "hold-sold"),
                 body="FenceBody",
-                security=_HOLDER,
-            ),
-        },
-        "/v1/holds/{hold_id}/extend": {
-            "parameters": [_HOLD],
-            "post": _call(
-                "extend",
-                "Move the deadline further away, never nearer; each time uses up one of extensions_max",
-                {200: ("The hold", "Hold")},
-                (*_BODY, *_BY_KEY, *_BY_PASS, *_ENDED, "hold-paying", "hold-sold", "extension-limit"),
-                body="ExtendBody",
                 security=_HOLDER,
             ),
         },

@@ -246,7 +246,7 @@ class Stock:
         return [Disagreement(level.name, **row) for row in rows]
 
     async def paying_holds(self, *, overdue_only: bool, limit: int = 1000) -> list[PayingHold]:
-        """Holds that wait for their payment, the longest overdue first."""
+        """Holds that wait for their payment: unasked ones first, then the longest overdue."""
         return [PayingHold(**row) for row in await self._verbs.call("paying_holds", overdue_only, limit)]
 
     async def _decide(self, verb: str, *arguments: object) -> "_Outcome":

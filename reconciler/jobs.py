@@ -10,8 +10,9 @@ from typing import Protocol
 
 import structlog
 
+from chassis.problems import Problem
 from counters.rules import Done, HoldName
-from counters.store import Level, Repair, Stock
+from counters.store import Stock
 from reconciler.payments import PaymentInquiry, final_state
 
 SWEEP_BATCH = 1_000
@@ -77,13 +78,17 @@ class SettlePayments:
         attention: list[str] = []
         for hold in await self._stock.paying_holds(overdue_only=True, limit=PAYMENTS_BATCH):
             state = await final_state(self._inquiry, hold.id)
-            outcome = await self._stock.resolve(
-                HoldName(hold.id, hold.sku_id),
-                state,
-                overdue_only=True,
-                actor=ACTOR,
-                reason=f"the provider says {state}",
-            )
+            try:
+                outcome = await self._stock.resolve(
+                    HoldName(hold.id, hold.sku_id),
+                    state,
+                    overdue_only=True,
+                    actor=ACTOR,
+                    reason=f"the provider says {state}",
+                )
+            except Problem as problem:  # a hold in drift must not keep those behind it waiting
+                attention.append(f"hold {hold.id} ({hold.quantity} of {hold.sku}) is {state}, but: {problem.detail}")
+                continue
             # Refused means that the shop ended it while we asked: its own word stands.
             if isinstance(outcome, Done):
                 ended[state] += 1
@@ -116,25 +121,27 @@ class RepairDrift:
 
     name = "repair"
 
-    def __init__(self, stock: Stock, *, dry_run: bool = False) -> None:
+    def __init__(self, stock: Stock) -> None:
         self._stock = stock
-        self._dry_run = dry_run
 
     async def run_once(self) -> Report:
-        levels = await self._stock.levels()
-        repairs = [repair for level in levels if await self._stock.audit(level) for repair in await self._repair(level)]
-        left = [f"{fault.sku}: {fault.place}: {fault.what}: recorded {fault.recorded}, expected {fault.expected}"
-                for level in levels for fault in await self._stock.audit(level)] if repairs else []  # fmt: skip
-        for repair in repairs:
-            log.warning(
-                "drift", sku=repair.sku, place=repair.place, was=repair.was, became=repair.became, done=repair.done
-            )
-        return Report(self.name, {"repaired": sum(repair.done for repair in repairs), "left": len(left)}, tuple(left))
+        repaired = 0
+        left: list[str] = []
+        for level in await self._stock.levels():
+            if not await self._stock.audit(level):
+                continue
+            for repair in await self._stock.repair(level, dry_run=False, actor=ACTOR):
+                repaired += repair.done
+                log.warning(
+                    "drift", sku=repair.sku, place=repair.place, was=repair.was, became=repair.became, done=repair.done
+                )
+            left += [
+                f"{fault.sku}: {fault.place}: {fault.what}: recorded {fault.recorded}, expected {fault.expected}"
+                for fault in await self._stock.audit(level)
+            ]
+        return Report(self.name, {"repaired": repaired, "left": len(left)}, tuple(left))
 
-    async def _repair(self, level: Level) -> list[Repair]:
-        return await self._stock.repair(level, dry_run=self._dry_run, actor=ACTOR)
 
-
-def all_jobs(stock: Stock, inquiry: PaymentInquiry, *, dry_run: bool = False) -> Sequence[Job]:
-    """The jobs in the order of one pass: give back first, then even out, then compare the books."""
-    return (Sweep(stock), SettlePayments(stock, inquiry), Rebalance(stock), RepairDrift(stock, dry_run=dry_run))
+def all_jobs(stock: Stock, inquiry: PaymentInquiry) -> Sequence[Job]:
+    """The jobs in the order of one pass: mend the books first, since drift stops the others; then give back, and even out."""
+    return (RepairDrift(stock), Sweep(stock), SettlePayments(stock, inquiry), Rebalance(stock))
