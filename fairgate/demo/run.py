@@ -17,7 +17,7 @@ from rich.live import Live
 from chassis.database import Pool, open_pool
 from chassis.settings import Settings
 from fairgate.cli.books import settings_for
-from fairgate.demo.stage import ROOM, Keys, announce, clear, example_stock, furnish
+from fairgate.demo.stage import ROOM, Keys, announce, clear, example_stock, furnish, give_people_time
 from fairgate.demo.view import draw, summary
 from fairgate.demo.watch import Snapshot, Watcher
 from fairgate.house import HOST, Guarded, Ports, check_ports, house_environment, ready, served, start_front, start_house
@@ -70,6 +70,7 @@ async def run_demo(plan: Plan, console: Console) -> int:
         verdict = await _judge(plan, pool)
         console.print(render(verdict))
         if not plan.exit_after:
+            await give_people_time(pool)
             await _stay(first_page, ports, console)
         return 0 if verdict.ok else 1
 

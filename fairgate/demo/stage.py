@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import asyncpg
+import msgspec
 from redis.asyncio import Redis
 
 from admission.room_settings import RoomSettings
@@ -82,6 +83,14 @@ async def announce(pool: Pool, opens_in_seconds: float, rate_per_minute: int, ac
             skus=tuple(example_stock()),
         ),
     )
+
+
+async def give_people_time(pool: Pool) -> None:
+    """Let holds last minutes instead of seconds: after the crowd, people shop here."""
+    stock = Stock(pool)
+    for name, settings in example_stock().items():
+        patient = msgspec.structs.replace(settings, hold_seconds=300, hold_seconds_max=900, payment_seconds_max=300)
+        await stock.put_sku(name, patient, "operator:demo")
 
 
 def _example(name: str) -> str:
