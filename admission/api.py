@@ -95,6 +95,8 @@ class LineApi:
         view = await self._view(request)
         if _is_form(request):
             return await self._claim_by_form(request, view)
+        if "fairgate-ticket" not in request.headers:  # a browser sends its cookies whoever asks it to
+            _refuse_foreign(request)
         body = await request.body()
         if body:
             decode_json(body, Empty)
@@ -133,7 +135,7 @@ class LineApi:
         found = self._credentials.find_pass(request, view.room.name)
         if found is not None:
             await self._waiting_room.leave(view, found[0].subject, found[0])
-        else:
+        elif not self._credentials.was_admitted(request, view.room.name):  # else the slot is free already: a repeat
             ticket = self._credentials.proven_ticket(request, view)
             await self._waiting_room.leave(view, ticket.ticket_id, None)
 
@@ -187,13 +189,18 @@ def _is_form(request: Request) -> bool:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM
 
 
-async def _read_form(request: Request) -> dict[str, str]:
-    """The form's fields, the first of each name. Raises Problem foreign-origin for a form that another site sent."""
+def _refuse_foreign(request: Request) -> None:
+    """Raise Problem foreign-origin for what another site made the browser send."""
     site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin")
     same_host = origin is None or origin.partition("://")[2] == request.headers.get("host")
     if site not in (None, "same-origin", "none") or not same_host:
-        raise Problem("foreign-origin", "This form was sent from another site, so nothing was done.")
+        raise Problem("foreign-origin", "This was sent from another site, so nothing was done.")
+
+
+async def _read_form(request: Request) -> dict[str, str]:
+    """The form's fields, the first of each name. Raises Problem foreign-origin for a form that another site sent."""
+    _refuse_foreign(request)
     try:
         fields = parse_qs((await request.body()).decode(), max_num_fields=20)
     except ValueError as error:

@@ -28,6 +28,7 @@ from chassis.http import create_app
 from chassis.keys import ApiKeys
 from chassis.leases import Lease
 from chassis.loops import Loop
+from chassis.problems import Problem
 from chassis.settings import Settings
 
 STEP_SECONDS = 0.5
@@ -66,6 +67,9 @@ def create(settings: Settings | None = None) -> Starlette:
     async def signing_keys() -> None:
         _ = keyring.signer, keyring.ticket_keys
 
+    async def rooms() -> None:
+        book.require_read()
+
     async def redis() -> None:
         await bond.renew()
 
@@ -73,6 +77,10 @@ def create(settings: Settings | None = None) -> Starlette:
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         stop = asyncio.Event()
         async with pool:
+            # A gateway that answers before it knows its keys and rooms would send admitted buyers away.
+            for learn in (keyring.refresh, trust.refresh, book.refresh):
+                with contextlib.suppress(*STORE_AWAY, Problem):
+                    await learn()
             running = [asyncio.create_task(loop.run(stop)) for loop in loops]
             try:
                 yield
@@ -94,5 +102,5 @@ def create(settings: Settings | None = None) -> Starlette:
         name="gateway",
         settings=settings,
         lifespan=lifespan,
-        checks={"postgres": postgres, "signing keys": signing_keys, "redis": redis},
+        checks={"postgres": postgres, "signing keys": signing_keys, "rooms": rooms, "redis": redis},
     )

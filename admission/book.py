@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import asyncpg
+import msgspec
+import structlog
 
 from admission.line import Figures, Handle, Line
 from admission.places import Drawn, Gap, Layout
@@ -17,7 +19,7 @@ from admission.redis_bond import LineAway, RedisBond
 from admission.rooms import Room, room_of
 from admission.tickets import Kind
 from chassis.database import Pool, read_text
-from chassis.problems import Problem
+from chassis.problems import Problem, busy
 
 ISSUE_CHUNK = 1_000
 UNKNOWN_ROOM_SECONDS = 0.2
@@ -62,6 +64,9 @@ class View:
         return self.layout.places_issued(self.layout.drawn.entries, self.figures.numbers)
 
 
+log = structlog.get_logger()
+
+
 class Book:
     """The rooms by name, as of the last `refresh`."""
 
@@ -87,8 +92,14 @@ class Book:
             self._keep(await self.read())
             view = self._views.get(name)
         if view is None:
+            self.require_read()
             raise Problem("not-found", f"There is no room {name[:64]!r}.")
         return view
+
+    def require_read(self) -> None:
+        """Raise Problem busy until the rooms have been read once: what is not known yet may well exist."""
+        if not self._read_at:
+            raise busy("The rooms are not read yet. Try again shortly.")
 
     async def refresh(self) -> None:
         """Read rooms and figures. Raises what asyncpg raises while Postgres is away; Redis's absence is noted instead."""
@@ -99,14 +110,20 @@ class Book:
 
     async def read(self) -> list[View]:
         """All rooms as Postgres has them now, without figures."""
-        self._read_at = time.monotonic()
         async with self._pool.acquire() as connection:
             rows = await connection.fetch(read_text("admission", "sql", "read_rooms.sql"), None)
             gap_rows = await connection.fetch(read_text("admission", "sql", "read_gaps.sql"))
+        self._read_at = time.monotonic()
         gaps: dict[tuple[str, str], list[Gap]] = {}
         for row in gap_rows:
             gaps.setdefault((row["room"], row["kind"]), []).append(Gap(row["first"], row["last"]))
-        return [_view(row, gaps) for row in rows]
+        views = []
+        for row in rows:
+            try:
+                views.append(_view(row, gaps))
+            except (msgspec.ValidationError, ValueError):  # one bad row must not stop the other rooms
+                log.exception("a room cannot be read", room=row["name"])
+        return views
 
     async def raise_limit(self, view: View, kind: Kind, reached: int) -> asyncpg.Record:
         """Let more entries or numbers be issued: the new limits. Raises LineAway when the generation has passed on."""

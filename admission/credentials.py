@@ -1,6 +1,7 @@
 """Checks what a buyer shows: a ticket of this room, the secret behind it, a pass."""
 
 import time
+from contextlib import suppress
 
 from starlette.requests import Request
 
@@ -9,7 +10,7 @@ from admission.cookies import Cookies
 from admission.keyring import Keyring
 from admission.passes import Pass, PassRefused, PassVerifier
 from admission.tickets import Ticket, TicketRefused, proves
-from chassis.problems import Problem
+from chassis.problems import Problem, busy
 
 
 class Credentials:
@@ -50,6 +51,19 @@ class Credentials:
         if not any(proves(secret, ticket) for secret in secrets):
             raise Problem("secret-refused", "The secret is not the one that this ticket was made with.")
         return ticket
+
+    def require_keys(self) -> None:
+        """Raise Problem busy while no key is known: then no pass can be judged, and none must be called bad."""
+        if not self._verifier.public_keys:
+            raise busy("The keys that verify passes are not read yet. Try again shortly.")
+
+    def was_admitted(self, request: Request, room: str) -> bool:
+        """Whether `request` shows a pass of ours for `room` that is over: expired, given back or revoked."""
+        for token in self._cookies.shown(request, "pass", room):
+            with suppress(PassRefused):
+                if self._verifier.read(token).room == room:
+                    return True
+        return False
 
     def find_pass(self, request: Request, room: str) -> tuple[Pass, str] | None:
         """The first valid pass for `room` and its token, or None. Touches no store."""

@@ -36,6 +36,7 @@ class Gate:
             raise Problem("malformed", f"dialect must be one of {', '.join(ASKED_FOR)}.")
         if not ROOM_NAME.fullmatch(room):
             raise Problem("not-found", "There is no such room.")
+        self._credentials.require_keys()
         found = self._credentials.find_pass(request, room)
         GATE_ANSWERS.labels(dialect, "refused" if found is None else "passed").inc()
         if found is None:

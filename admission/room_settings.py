@@ -2,16 +2,16 @@
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
 
 from chassis.http import invalid, invalid_fields
+from chassis.moments import Moment, keep_in_utc
 
 Method = Literal["draw", "fifo"]
-Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
+PLAIN = r"^[^\x00-\x1f\x7f]+$"  # text in one line, without control characters
 ROOM_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 TURN_SECONDS_MAX = 3600
 
@@ -19,7 +19,7 @@ TURN_SECONDS_MAX = 3600
 class RoomSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What an operator may set. Without `opens_at` the room is open at once; without `active_max` only the rate bounds it."""
 
-    title: Annotated[str, msgspec.Meta(min_length=1, max_length=120)] = "Waiting room"
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=120, pattern=PLAIN)] = "Waiting room"
     method: Method = "draw"
     prequeue_at: Moment | None = None
     opens_at: Moment | None = None
@@ -29,12 +29,16 @@ class RoomSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     turn_seconds: Annotated[int, msgspec.Meta(ge=5, le=TURN_SECONDS_MAX)] = 120
     pass_seconds: Annotated[int, msgspec.Meta(ge=5, le=86_400)] = 600
     paused: bool = False
-    message: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] | None = None
+    message: Annotated[str, msgspec.Meta(min_length=1, max_length=500, pattern=PLAIN)] | None = None
     queue_status_code: Literal[200, 202, 429, 503] = 200
     entries_max: Annotated[int, msgspec.Meta(ge=1, le=100_000_000)] | None = None
     skus: Annotated[
-        tuple[Annotated[str, msgspec.Meta(min_length=1, max_length=64)], ...], msgspec.Meta(max_length=100)
+        tuple[Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=PLAIN)], ...],
+        msgspec.Meta(max_length=100),
     ] = ()
+
+    def __post_init__(self) -> None:
+        keep_in_utc(self, "prequeue_at", "opens_at", "closes_at")
 
 
 # Cloudflare's name -> ours, and how its value reads in our unit.

@@ -7,7 +7,6 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -15,13 +14,13 @@ import msgspec
 import orjson
 
 from chassis.http import invalid_fields
+from chassis.moments import Moment, keep_in_utc
 from chassis.problems import Problem
 
 QUANTITY_MAX = 1_000
 LINES_MAX = 100
 SEATS_MAX = 50_000
 TOTAL_MAX = 1_000_000_000
-YEAR_MAX = 2999
 
 # Patterns end with END: a lone `$` would let a newline pass at the end, and mean something else in JSON Schema.
 END = r"$(?!\n)"
@@ -32,8 +31,10 @@ SkuName = Annotated[str, msgspec.Meta(pattern=f"^{SKU_NAME.pattern}{END}")]
 RoomName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,39}" + END)]
 SeatName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=PLAIN)]
 Fence = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
-Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 Seconds = Annotated[int, msgspec.Meta(ge=1, le=86_400)]
+
+# Where a seat is drawn, in units of the hall's own; so bounded that four bytes keep it.
+Coordinate = Annotated[float, msgspec.Meta(ge=-1_000_000, le=1_000_000)]
 
 Refusal = Literal[
     "key-reused",
@@ -75,12 +76,6 @@ class Refused:
     facts: dict[str, object] = field(default_factory=dict)
 
 
-def _check_moments(*moments: datetime | None) -> None:
-    """msgspec tells a ValueError from here as its own. Postgres keeps fewer years than Python, and years shift with zones."""
-    if any(moment is not None and not 1970 <= moment.year <= YEAR_MAX for moment in moments):
-        raise ValueError(f"a moment lies between 1970 and {YEAR_MAX}")
-
-
 class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Units of a fungible SKU, or named seats of a seated one."""
 
@@ -109,7 +104,7 @@ class PayingBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     until: Moment | None = None
 
     def __post_init__(self) -> None:
-        _check_moments(self.until)
+        keep_in_utc(self, "until")
 
 
 class ExtendBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -134,9 +129,15 @@ class Seat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     row: Annotated[str, msgspec.Meta(min_length=1, max_length=16, pattern=PLAIN)]
     number: Annotated[int, msgspec.Meta(ge=0, le=100_000)]
     tier: Annotated[str, msgspec.Meta(min_length=1, max_length=32, pattern=PLAIN)] | None = None
-    x: float | None = None
-    y: float | None = None
+    x: Coordinate | None = None
+    y: Coordinate | None = None
     blocked: bool = False
+
+    def __post_init__(self) -> None:
+        for axis in ("x", "y"):  # a hall is drawn to thousandths at most; smaller figures would not fit four bytes
+            place: float | None = getattr(self, axis)
+            if place is not None:
+                msgspec.structs.force_setattr(self, axis, round(place, 3))
 
 
 class SkuSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -159,7 +160,7 @@ class SkuSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     seats: Annotated[tuple[Seat, ...], msgspec.Meta(max_length=SEATS_MAX)] | None = None
 
     def __post_init__(self) -> None:
-        _check_moments(self.on_sale_at, self.off_sale_at)
+        keep_in_utc(self, "on_sale_at", "off_sale_at")
 
     def checked(self) -> "SkuSettings":
         """These settings with `total` filled in. Raises Problem invalid for relations that cannot hold."""

@@ -1,5 +1,7 @@
 """The command `fairgate`: every group of commands, put together."""
 
+import sys
+
 import typer
 
 from fairgate.cli import demo, hold, keys, reconcile, room, serve, sku, up
@@ -25,7 +27,17 @@ app.add_typer(keys.app, name="keys")
 
 def main() -> None:
     """The console script's entry."""
+    if not all(_is_text(argument) for argument in sys.argv):
+        sys.exit("An argument is not UTF-8 text: write it anew.")
     app()
+
+
+def _is_text(argument: str) -> bool:
+    try:
+        argument.encode()
+    except UnicodeEncodeError:  # bytes that were no UTF-8 stand in it as lone surrogates
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -216,3 +216,55 @@ async def test_secrets_are_never_in_a_page_or_an_address(settings: Settings, poo
         assert page.status_code == 200
         for secret in (buyer.secret, buyer.ticket, token):
             assert secret not in page.text
+
+
+@pytest.mark.parametrize(
+    "settings_body",
+    [
+        {"opens_at": "0001-01-01T00:00:00Z"},
+        {"opens_at": "0001-01-01T00:00:00+05:00"},
+        {"closes_at": "9999-12-31T23:59:59-05:00"},
+        {"title": "\0"},
+        {"message": "a\0b"},
+        {"skus": ["\0"]},
+    ],
+)
+async def test_a_room_that_postgres_could_not_keep_is_refused_and_stops_no_other(
+    settings: Settings, pool: Pool, settings_body: dict[str, object]
+) -> None:
+    async with line_world(settings, pool) as world:
+        await world.put()
+        key = {"Authorization": f"Bearer {await ApiKeys(pool).create('ops', 'operator')}"}
+        answer = await world.http.put("/admin/rooms/bad", json=settings_body, headers=key)
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+        assert (await world.http.get("/admin/rooms", headers=key)).status_code == 200
+        assert (await world.http.get("/rooms/onsale/status")).status_code == 200
+
+
+async def test_a_gateway_knows_rooms_and_keys_before_it_answers(settings: Settings, pool: Pool) -> None:
+    async with line_world(settings, pool) as world:
+        await world.put()
+        buyer = await world.join()
+        token = await world.admitted(buyer)
+    async with line_world(settings, pool) as fresh:
+        assert (await fresh.http.get("/rooms/onsale/status")).status_code == 200
+        answer = await fresh.http.get("/gate/onsale?dialect=nginx", headers={"Fairgate-Pass": token})
+        assert answer.status_code == 204
+
+
+async def test_leaving_twice_with_the_pass_alone_is_leaving_once(settings: Settings, pool: Pool) -> None:
+    async with line_world(settings, pool) as world:
+        await world.put()
+        headers = {"Fairgate-Pass": await world.admitted(await world.join())}
+        for _ in range(3):
+            assert (await world.http.delete("/rooms/onsale/passes", headers=headers)).status_code == 204
+
+
+async def test_a_claim_that_another_site_sends_with_our_cookies_is_refused(settings: Settings, pool: Pool) -> None:
+    async with line_world(settings, pool) as world:
+        await world.put()
+        buyer = await world.join()
+        cookies = f"fairgate-ticket-onsale={buyer.ticket}; fairgate-secret-onsale={buyer.secret}"
+        foreign = {"Origin": "http://evil.example", "Cookie": cookies, "Content-Type": "text/plain"}
+        answer = await world.http.post("/rooms/onsale/passes", headers=foreign)
+        assert (answer.status_code, answer.json()["code"]) == (403, "foreign-origin")

@@ -56,6 +56,8 @@ def test_every_command_explains_itself_with_an_example(command: str) -> None:
         (("sku", "import", "nowhere.csv"), "cannot be read"),
         (("room", "put", "onsale", "nowhere.json"), "cannot be read"),
         (("hold", "resolve", "x"), "--paid or --unpaid"),
+        (("sku", "show", "\udcff"), "not UTF-8"),
+        (("audit", "--data", ""), "not Fairgate's"),
     ],
 )
 def test_a_mistake_is_answered_with_a_line_and_no_traceback(command: tuple[str, ...], word: str) -> None:

@@ -180,3 +180,30 @@ async def test_a_key_that_is_not_ours_opens_nothing(counter: Counter) -> None:
     for wrong in (counter.shop, counter.buyer()):
         assert problem(await counter.api.get("/admin/skus", headers=wrong))[0] in (401, 403)
     assert problem(await counter.reserve(counter.operator, {"sku": "ticket", "quantity": 1})) == (403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "status"),
+    [
+        ("on_sale_at", "1970-01-01T00:00:00+05:00", 422),
+        ("off_sale_at", "2999-12-31T23:59:59-05:00", 422),
+        ("on_sale_at", "0001-01-01T00:00:00+05:00", 422),
+        ("off_sale_at", "9999-12-31T23:59:59-05:00", 422),
+        ("on_sale_at", "2026-01-01T00:00:00-16:00", 201),
+        ("on_sale_at", "2026-01-01T00:00:00+23:59", 201),
+    ],
+)
+async def test_a_moment_in_any_zone_is_kept_or_refused_whole(
+    counter: Counter, field: str, value: str, status: int
+) -> None:
+    body = {"title": "T", "total": 5, field: value}
+    assert (await counter.api.put("/admin/skus/zoned", json=body, headers=counter.operator)).status_code == status
+    expected = 200 if status == 201 else 404
+    assert (await counter.api.get("/admin/skus/zoned", headers=counter.operator)).status_code == expected
+
+
+@pytest.mark.parametrize(("x", "status"), [(1e300, 422), (1e39, 422), (1e-300, 201), (-13.48, 201)])
+async def test_a_seat_stands_within_the_hall(counter: Counter, x: float, status: int) -> None:
+    seat = {"seat": "a", "section": "s", "row": "r", "number": 1, "x": x}
+    body = {"title": "H", "kind": "seated", "seats": [seat]}
+    assert (await counter.api.put("/admin/skus/drawn", json=body, headers=counter.operator)).status_code == status

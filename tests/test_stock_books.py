@@ -3,7 +3,8 @@
 import pytest
 
 from chassis.database import Pool
-from counters.rules import Line
+from chassis.problems import Problem
+from counters.rules import Line, Seat, SkuSettings
 from counters.store import Disagreement, Level, Repair
 from tests.stock_world import World, codes, held
 
@@ -166,3 +167,31 @@ async def test_one_hold_in_drift_stops_no_other_from_expiring(world: World) -> N
     await repair(world, "broken")
     assert (await world.stock.expire_due()).holds == 1
     assert await world.faults() == []
+
+
+@pytest.mark.parametrize("blocked", [True, False])
+async def test_repair_never_takes_a_seats_own_word_for_whether_it_is_blocked(world: World, blocked: bool) -> None:
+    await world.stock.put_sku(
+        "box",
+        SkuSettings(
+            title="box", kind="seated", seats=(Seat(seat="A-1", section="s", row="A", number=1, blocked=blocked),)
+        ).checked(),
+        "operator:test",
+    )
+    before, planted = ("blocked", "available") if blocked else ("available", "blocked")
+    await world.pool.execute("UPDATE stock.seats SET state = $1", planted)
+    (level,) = await world.stock.levels(["box"])
+    assert await world.stock.audit(level)
+    await world.stock.repair(level, dry_run=False, actor="test")
+    assert await world.pool.fetchval("SELECT state FROM stock.seats") == before
+    assert await world.stock.audit(level) == []
+
+
+async def test_a_hold_whose_units_were_lost_is_never_a_sale(world: World) -> None:
+    await world.fungible()
+    hold = await world.hold(quantity=2)
+    await world.pool.execute("DELETE FROM stock.hold_parts WHERE hold_id = $1", hold.name.id)
+    with pytest.raises(Problem) as refused:
+        await world.confirm(hold)
+    assert refused.value.code == "busy"
+    assert await world.pool.fetchval("SELECT count(*) FROM stock.sales") == 0

@@ -46,6 +46,15 @@ BEGIN
         RETURNING -held_delta AS units
     )
     SELECT coalesce(sum(units), 0) INTO v_units FROM written;
+    -- A sale must move what the buyer was promised: parts that were lost must not become a sale without units.
+    IF p_state = 'sold' AND v_units <> (
+        SELECT sum(coalesce((line ->> 'quantity')::bigint, json_array_length(line -> 'seats')))
+          FROM unnest(p_skus, p_holds) AS ending (sku_id, id)
+          JOIN stock.holds AS hold ON hold.sku_id = ending.sku_id AND hold.id = ending.id
+         CROSS JOIN LATERAL json_array_elements(hold.lines) AS line)
+    THEN
+        RAISE EXCEPTION 'the units of a hold are not what it promised' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
     RETURN v_units;
 END $$;
 

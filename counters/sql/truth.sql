@@ -50,7 +50,9 @@ CREATE OR REPLACE FUNCTION stock_verbs.seat_truth(p_sku integer) RETURNS TABLE (
          ORDER BY named.seat, entry.id DESC
     )
     SELECT seat, coalesce(row.state, 'missing'), row.hold_id,
-           coalesce(claim.state, CASE WHEN row.state = 'blocked' THEN 'blocked' ELSE 'available' END), claim.hold_id,
+           -- Whether a seat is blocked, no hold can tell: the ledger knows, and where it knows neither, the row.
+           coalesce(claim.state, CASE WHEN replay.seat_state IN ('blocked', 'available') THEN replay.seat_state
+                                      WHEN row.state = 'blocked' THEN 'blocked' ELSE 'available' END), claim.hold_id,
            coalesce(claim.claims, 0), coalesce(replay.seat_state, 'missing')
       FROM (SELECT * FROM stock.seats WHERE sku_id = p_sku) AS row
       FULL JOIN claim USING (seat) FULL JOIN replay USING (seat)

@@ -1,16 +1,17 @@
 """`fairgate hold`: holds that wait for their payment, and the person's decision about those that nobody can explain."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import orjson
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from chassis.http import decode_json
 from counters.admin_api import hold_document
 from counters.answers import refusal
 from counters.api import hold_name
-from counters.rules import Done, Refused
+from counters.rules import Done, Refused, ResolveBody
 from counters.store import PayingHold, Stock
 from fairgate.cli.books import DEFAULT_DATA, DataOption, JsonOption, fail, open_books, run
 
@@ -33,10 +34,11 @@ def list_holds(
     if as_json:
         print(orjson.dumps([hold_document(hold) for hold in holds]).decode())
         return
-    table = Table("hold", "sku", "quantity", "paying until", "stuck since")
+    table = Table("sku", "quantity", "paying until", "stuck since")
+    table.add_column("hold", no_wrap=True, min_width=36)
     for hold in holds:
         since = f"{hold.stuck_since:%F %T}" if hold.stuck_since else ""
-        table.add_row(str(hold.id), hold.sku, str(hold.quantity), f"{hold.paying_until:%F %T}", since)
+        table.add_row(hold.sku, str(hold.quantity), f"{hold.paying_until:%F %T}", since, str(hold.id))
     Console().print(table)
 
 
@@ -61,12 +63,12 @@ def resolve(
     """End a hold whose payment nobody could explain: --paid sells it, --unpaid gives its units back."""
     if paid is None:
         fail("Say --paid or --unpaid: what did you find out about the payment?")
-    outcome: Literal["paid", "unpaid"] = "paid" if paid else "unpaid"
 
     async def work() -> Done | Refused:
+        found_out = decode_json(orjson.dumps({"outcome": "paid" if paid else "unpaid", "reason": reason}), ResolveBody)
         async with open_books(data) as books:
             return await Stock(books.pool).resolve(
-                hold_name(hold), outcome, overdue_only=False, actor="operator:cli", reason=reason
+                hold_name(hold), found_out.outcome, overdue_only=False, actor="operator:cli", reason=found_out.reason
             )
 
     _say(run(work()))

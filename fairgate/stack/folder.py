@@ -42,6 +42,10 @@ class DataFolder:
         """Make the folder where it is missing. Raises StackError when it cannot be written."""
         whole = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links that may change
         try:
+            if whole.is_dir() and any(whole.iterdir()) and not (whole / "lock").exists():
+                raise StackError(
+                    f"{whole} holds files that are not Fairgate's: choose an empty folder with --data DIR."
+                )
             whole.mkdir(mode=0o711, parents=True, exist_ok=True)
             (whole / "lock").touch(mode=0o600)
         except OSError as error:

@@ -52,6 +52,7 @@ CREATE TABLE line.rooms (
     CONSTRAINT rooms_pkey PRIMARY KEY (name),
     CONSTRAINT room_name_is_a_slug CHECK (name ~ '^[a-z0-9][a-z0-9-]{0,39}$'),
     CONSTRAINT room_method_is_known CHECK (method IN ('draw', 'fifo')),
+    CONSTRAINT room_moments_are_finite CHECK (isfinite(prequeue_at) AND isfinite(opens_at) AND isfinite(closes_at)),
     CONSTRAINT room_prequeue_comes_before_opening CHECK (prequeue_at <= opens_at),
     CONSTRAINT room_closes_after_opening CHECK (closes_at > opens_at),
     CONSTRAINT room_rate_is_bounded CHECK (rate_per_minute BETWEEN 1 AND 600000),
