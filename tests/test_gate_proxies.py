@@ -157,8 +157,16 @@ async def test_a_dead_gateway_closes_the_shop(tmp_path: Path, proxy: str) -> Non
         start = nginx if proxy == "nginx" else caddy
         async with start(tmp_path, url, {"gateway": dead, "stock": dead, "shop": shop_url}):
             async with httpx.AsyncClient(base_url=url, timeout=10, trust_env=False) as client:
-                answer = await client.get("/shop", headers={"Fairgate-Pass": secrets.token_hex(8)})
-    assert answer.status_code in (500, 502)
+                shown = {"Fairgate-Pass": secrets.token_hex(8)}
+                answers = [await client.get(path, headers=shown) for path in ("/shop", "/.fairgate/rooms/onsale")]
+                page = await client.get("/shop", headers={**shown, "Accept": "text/html"})
+    for answer in (*answers, page):
+        assert answer.status_code == 503
+        assert answer.headers["retry-after"] == "5"
+        assert answer.headers["cache-control"] == "no-store"
+    assert [answer.json()["code"] for answer in answers] == ["busy", "busy"]
+    assert "safe" in page.text
+    assert 'http-equiv="refresh"' in page.text
     assert shop.asked == []
 
 
