@@ -98,7 +98,7 @@ class ControlledServer:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=self.service.environment,
+                env=self.service.launch_environment(),
                 cwd=self.service.folder,
                 start_new_session=True,
             )

@@ -34,6 +34,8 @@ def main() -> None:
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(ignored, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for name in plan["borrowed"]:
+        os.environ.pop(name, None)
     os.execve(sys.argv[2], sys.argv[2:], os.environ)  # noqa: S606 - becoming the program is the point
 
 

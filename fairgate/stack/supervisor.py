@@ -21,6 +21,7 @@ from fairgate.stack.account import Account
 from fairgate.stack.errors import StackError
 from fairgate.stack.logs import bound, fresh_log, last_words
 
+LIBRARIES = "LD_LIBRARY_PATH"
 LAUNCHER = Path(__file__).with_name("launch.py")
 READY_POLL_SECONDS = 0.02
 BACK_OFF_SECONDS_MIN = 0.05
@@ -58,8 +59,19 @@ class Service:
             "account": None if self.account is None else [self.account.user_id, self.account.group_id],
             "lock": None if self.lock is None else str(self.lock),
             "lock_seconds": self.lock_seconds,
+            "borrowed": list(self._borrowed()),
         }
         return (sys.executable, "-I", "-S", str(LAUNCHER), json.dumps(plan), *self.argv)
+
+    def launch_environment(self) -> dict[str, str] | None:
+        """What `launch.py` runs with; None stands for ours. What it borrows it drops before it becomes the program."""
+        return None if self.environment is None else {**self.environment, **self._borrowed()}
+
+    def _borrowed(self) -> dict[str, str]:
+        """Where our interpreter finds its own library, if that must be said: the program must not look there."""
+        if self.environment is None or LIBRARIES not in os.environ:
+            return {}
+        return {LIBRARIES: os.environ[LIBRARIES]}
 
 
 @dataclass(slots=True)
@@ -158,7 +170,7 @@ class Supervisor:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=None if service.environment is None else dict(service.environment),
+                env=service.launch_environment(),
                 cwd=service.folder,
                 start_new_session=True,
             )
