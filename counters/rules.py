@@ -206,9 +206,9 @@ class Keyed:
     fingerprint: bytes
 
     @property
-    def hash(self) -> int:
-        """63 bits that spread keys over sub-counters and lanes, the same at every retry."""
-        return int.from_bytes(hashlib.sha256(f"{self.scope}\0{self.key}".encode()).digest()[:8]) >> 1
+    def slot(self) -> UUID:
+        """What the key's record is found by: 128 bits of SHA-256 over scope and key, neither of which has a newline."""
+        return UUID(bytes=hashlib.sha256(f"{self.scope}\n{self.key}".encode()).digest()[:16])
 
 
 @dataclass(frozen=True, slots=True)

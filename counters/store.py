@@ -120,17 +120,18 @@ class Stock:
         (first, *others) = wanted.wants
         if not others and first.seats is None:
             outcome = await self._decide(
-                "reserve", wanted.lead, hold_id, wanted.keyed.hash, first.quantity, wanted.lines_json, wanted.room,
-                wanted.actor, wanted.owner, wanted.buyer, *_key(wanted.keyed), operation_id,
+                "reserve", wanted.lead, [hold_id], [wanted.keyed.slot], [wanted.keyed.fingerprint],
+                [wanted.keyed.slot.int >> 65], [first.quantity], [wanted.lines_json], [wanted.room], [wanted.actor],
+                [wanted.owner], [wanted.buyer], [operation_id],
             )  # fmt: skip
             if outcome.code != "tail":
                 return outcome.judged()
-        return await self._reserve_tail(wanted, hold_id, operation_id)
+        return await self._reserve_cart(wanted, hold_id, operation_id)
 
-    async def _reserve_tail(self, wanted: Reservation, hold_id: UUID, operation_id: UUID) -> Done | Refused:
+    async def _reserve_cart(self, wanted: Reservation, hold_id: UUID, operation_id: UUID) -> Done | Refused:
         for _ in range(RECLAIMS_MAX):
             outcome = await self._decide(
-                "reserve_tail", wanted.lead, hold_id, wanted.wants_json, wanted.lines_json, wanted.room,
+                "reserve_cart", wanted.lead, hold_id, wanted.wants_json, wanted.lines_json, wanted.room,
                 wanted.actor, wanted.owner, wanted.buyer, *_key(wanted.keyed), operation_id,
             )  # fmt: skip
             if outcome.code != "reclaim":
@@ -277,8 +278,8 @@ def _rules(name: str, settings: SkuSettings) -> dict[str, object]:
     return {"seats": rules.pop("seats"), "rules": rules}
 
 
-def _key(keyed: Keyed) -> tuple[str, str, bytes]:
-    return keyed.scope, keyed.key, keyed.fingerprint
+def _key(keyed: Keyed) -> tuple[UUID, bytes]:
+    return keyed.slot, keyed.fingerprint
 
 
 def _text(value: object) -> str:

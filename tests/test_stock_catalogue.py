@@ -12,7 +12,7 @@ from tests.stock_world import World, codes, held
 
 REFERENCE_TABLE = "skus"  # small, copied to each node: what can be sold, under which rules
 EXCEPTION = "a_key_has_one_effect"  # on one Postgres only: a key is unique whatever SKU it names
-HOT_VERBS = ("reserve", "reserve_tail", "confirm", "release", "extend", "start_payment", "expire_due")
+HOT_VERBS = ("reserve", "reserve_cart", "confirm", "release", "extend", "start_payment", "expire_due")
 
 TABLES = "SELECT relname FROM pg_class WHERE relnamespace = 'stock'::regnamespace AND relkind IN ('r', 'p')"
 UNIQUE_INDEXES = """
@@ -117,14 +117,14 @@ GROWING_TABLES = ("holds", "hold_parts", "idempotency", "ledger", "sales", "seat
 SCANNED = """
     SELECT relname, seq_tup_read FROM pg_stat_user_tables WHERE schemaname = 'stock' AND relname = ANY ($1) ORDER BY 1"""
 PAST_HOLDS = """
-    INSERT INTO stock.holds (sku_id, id, state, fence, expires_at, actor, lines, created_at, ended_at)
-    SELECT $1, uuidv7(), 'sold', number, now(), 'shop:box', '[]', now(), now() FROM generate_series(1, 20000) AS number"""
+    INSERT INTO stock.holds (sku_id, id, state, fence, expires_at, actor, lines, quantity, created_at, ended_at)
+    SELECT $1, uuidv7(), 'sold', number, now(), 'shop:box', '[]', 1, now(), now() FROM generate_series(1, 20000) AS number"""
 PAST_PARTS = """
     INSERT INTO stock.hold_parts (sku_id, hold_id, shard, lead_sku_id, quantity, buyer)
     SELECT sku_id, id, 0, sku_id, 1, 'buyer ' || fence FROM stock.holds WHERE sku_id = $1"""
 PAST_KEYS = """
-    INSERT INTO stock.idempotency (sku_id, scope, key, fingerprint, answer, operation_id, hold_id)
-    SELECT sku_id, 'shop:past', fence::text, '', '{}', uuidv7(), id FROM stock.holds WHERE sku_id = $1"""
+    INSERT INTO stock.idempotency (sku_id, slot, fingerprint, answer, operation_id, hold_id)
+    SELECT sku_id, uuidv4(), '', '{}', uuidv7(), id FROM stock.holds WHERE sku_id = $1"""
 PAST_LEDGER = """
     INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, sold_delta, hold_id, actor)
     SELECT sku_id, uuidv7(), 'confirm', 0, 1, id, 'shop:box' FROM stock.holds WHERE sku_id = $1"""

@@ -329,8 +329,8 @@ async def test_the_database_itself_refuses_to_oversell(world: World) -> None:
     await world.hold()
     with pytest.raises(asyncpg.UniqueViolationError, match="a_key_has_one_effect"):
         await world.pool.execute(
-            "INSERT INTO stock.idempotency (sku_id, scope, key, fingerprint, answer, operation_id, hold_id)"
-            " SELECT sku_id + 1, scope, key, fingerprint, answer, operation_id, hold_id FROM stock.idempotency"
+            "INSERT INTO stock.idempotency (sku_id, slot, fingerprint, answer, operation_id, hold_id)"
+            " SELECT sku_id + 1, slot, fingerprint, answer, operation_id, hold_id FROM stock.idempotency"
         )
 
 

@@ -32,14 +32,14 @@ class First:
         places = ", ".join(f"${place + 1}" for place in range(len(arguments)))
         row = await self.connection.fetchrow(f"SELECT * FROM {verbs_schema()}.{verb}({places})", *arguments)
         assert row is not None
-        return str(row[0])
+        return str(row.get("outcome", row[0]))
 
     async def reserve(self, sku: int, key: str, quantity: int = 1) -> str:
         """A reserve from the first sub-counter, the body and scope as World asks."""
         keyed = reserve_key(Line("ticket", quantity), key=key)
         return await self.call(
-            "reserve", sku, new_hold_id(sku), 0, quantity, f'[{{"sku":"ticket","quantity":{quantity}}}]', None, "shop:box",
-            None, None, keyed.scope, keyed.key, keyed.fingerprint, new_operation_id(),
+            "reserve", sku, [new_hold_id(sku)], [keyed.slot], [keyed.fingerprint], [0], [quantity],
+            [f'[{{"sku":"ticket","quantity":{quantity}}}]'], [None], ["shop:box"], [None], [None], [new_operation_id()],
         )  # fmt: skip
 
 

@@ -5,32 +5,43 @@ CREATE OR REPLACE FUNCTION stock_verbs.moment(p_at timestamptz) RETURNS text LAN
     SELECT to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;
 
--- A hold as callers see it at p_now: one past its deadline reads as expired, swept or not.
-CREATE OR REPLACE FUNCTION stock_verbs.hold_document(p_hold stock.holds, p_now timestamptz) RETURNS text
-LANGUAGE sql STABLE AS $$
-    SELECT json_build_object(
-        'id', p_hold.id,
-        'fence', p_hold.fence,
-        'state', CASE WHEN p_hold.state = 'held' AND p_hold.expires_at <= p_now THEN 'expired' ELSE p_hold.state END,
-        'expires_at', stock_verbs.moment(CASE WHEN p_hold.state = 'paying' THEN p_hold.paying_until ELSE p_hold.expires_at END),
-        'lines', p_hold.lines)::text
+-- A hold as callers see it: backordered units are told where there are any.
+CREATE OR REPLACE FUNCTION stock_verbs.document(
+    p_id uuid, p_fence bigint, p_state text, p_until timestamptz, p_backordered bigint, p_lines text
+) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT '{"id": "' || p_id || '", "fence": ' || p_fence || ', "state": "' || p_state
+        || '", "expires_at": "' || stock_verbs.moment(p_until) || '"'
+        || CASE WHEN p_backordered > 0 THEN ', "backordered": ' || p_backordered ELSE '' END
+        || ', "lines": ' || p_lines || '}'
 $$;
 
--- The first answer to a key: ('replayed', answer), ('key-reused', null) for another body, or no row for a key that is new to
--- this SKU. VOLATILE, so that a loser's second look sees what the winner has committed.
-CREATE OR REPLACE FUNCTION stock_verbs.recorded(p_sku integer, p_scope text, p_key text, p_fingerprint bytea)
+-- The document of a hold at p_now: one past its deadline reads as expired, swept or not.
+CREATE OR REPLACE FUNCTION stock_verbs.hold_document(p_hold stock.holds, p_now timestamptz) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT stock_verbs.document(
+        p_hold.id, p_hold.fence,
+        CASE WHEN p_hold.state = 'held' AND p_hold.expires_at <= p_now THEN 'expired' ELSE p_hold.state END,
+        CASE WHEN p_hold.state = 'paying' THEN p_hold.paying_until ELSE p_hold.expires_at END,
+        p_hold.backordered, p_hold.lines::text)
+$$;
+
+-- The first answer to a key: ('replayed', answer), ('key-reused', null) for another body, ('done', answer) where the record is
+-- p_operation's own, whose answer was lost on its way, or no row for a key that is new to this SKU. VOLATILE, so that a loser's
+-- second look sees what the winner has committed.
+CREATE OR REPLACE FUNCTION stock_verbs.recorded(p_sku integer, p_slot uuid, p_fingerprint bytea, p_operation uuid)
 RETURNS TABLE (outcome text, answer text) LANGUAGE sql VOLATILE AS $$
-    SELECT CASE WHEN record.fingerprint = p_fingerprint THEN 'replayed' ELSE 'key-reused' END,
+    SELECT CASE WHEN record.fingerprint <> p_fingerprint THEN 'key-reused'
+                WHEN record.operation_id = p_operation THEN 'done' ELSE 'replayed' END,
            CASE WHEN record.fingerprint = p_fingerprint THEN record.answer END
       FROM stock.idempotency AS record
-     WHERE record.sku_id = p_sku AND record.scope = p_scope AND record.key = p_key
+     WHERE record.slot = p_slot AND record.sku_id = p_sku
 $$;
 
 -- What the loser of a race for a key hears: the winner's answer, or key-reused where the winner's body led with another SKU.
-CREATE OR REPLACE FUNCTION stock_verbs.recorded_first(p_sku integer, p_scope text, p_key text, p_fingerprint bytea)
+CREATE OR REPLACE FUNCTION stock_verbs.recorded_first(p_sku integer, p_slot uuid, p_fingerprint bytea, p_operation uuid)
 RETURNS TABLE (outcome text, answer text) LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_scope, p_key, p_fingerprint);
+    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_slot, p_fingerprint, p_operation);
     IF NOT FOUND THEN
         RETURN QUERY SELECT 'key-reused', NULL::text;
     END IF;

@@ -1,6 +1,6 @@
--- Why a cart cannot be granted at p_now. Shared by reserve_tail; reads only, from one snapshot when called in one statement.
+-- Why a cart cannot be granted at p_now. Shared by reserve_cart; reads only, from one snapshot when called in one statement.
 --
--- p_wants: as in reserve_tail. Answers one row: (null, null) when it can be granted, else an outcome of reserve_tail with its
+-- p_wants: as in reserve_cart. Answers one row: (null, null) when it can be granted, else an outcome of reserve_cart with its
 -- answer, the buyer's limits before the stock, the stock by SKU.
 CREATE OR REPLACE FUNCTION stock_verbs.cart_refusal(
     p_wants jsonb, p_buyer text, p_now timestamptz, OUT outcome text, OUT answer text

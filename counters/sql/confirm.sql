@@ -6,7 +6,7 @@
 -- A `held` hold past its deadline is never confirmed, swept or not; a `paying` one lives until the reconciler ends it.
 -- Safe under races: the hold's row is locked first, the clock read after; UNIQUE a_hold_is_sold_once says the same.
 CREATE OR REPLACE FUNCTION stock_verbs.confirm(
-    p_sku integer, p_hold uuid, p_fence bigint, p_caller text, p_scope text, p_key text, p_fingerprint bytea, p_operation uuid
+    p_sku integer, p_hold uuid, p_fence bigint, p_caller text, p_slot uuid, p_fingerprint bytea, p_operation uuid
 ) RETURNS TABLE (outcome text, answer text) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v record;
@@ -14,7 +14,7 @@ DECLARE
 BEGIN
     SELECT * INTO v FROM stock_verbs.lock_hold(p_sku, p_hold, p_fence, p_caller);
     v_hold := v.hold;
-    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_scope, p_key, p_fingerprint);
+    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_slot, p_fingerprint, p_operation);
     IF FOUND THEN RETURN; END IF;
     outcome := coalesce(v.refusal, stock_verbs.ended(v_hold, v.now));
     IF outcome = 'hold-sold' THEN
@@ -24,8 +24,8 @@ BEGIN
         PERFORM stock_verbs.finish(ARRAY[p_sku], ARRAY[p_hold], 'sold', p_caller, NULL, p_operation);
         outcome := 'done';
         answer := stock_verbs.sale_document(p_sku, p_hold);
-        INSERT INTO stock.idempotency (sku_id, scope, key, fingerprint, answer, operation_id, hold_id)
-        VALUES (p_sku, p_scope, p_key, p_fingerprint, answer, p_operation, p_hold);
+        INSERT INTO stock.idempotency (sku_id, slot, fingerprint, answer, operation_id, hold_id)
+        VALUES (p_sku, p_slot, p_fingerprint, answer, p_operation, p_hold);
     END IF;
     RETURN NEXT;
 END $$;

@@ -1,76 +1,122 @@
--- Reserve units of one fungible SKU from one sub-counter: the one conditional decrement that grants.
+-- Reserve units of one fungible SKU for everybody who queued: the one conditional decrement that grants.
 --
--- p_sku, p_hold (UUIDv7 that ends with p_sku), p_key_hash (picks the sub-counter), p_quantity >= 1, p_lines (as asked),
--- p_room (of the live pass, or null), p_actor (who asks), p_owner (the pass's room:ticket),
--- p_buyer (whom limits count), p_scope + p_key + p_fingerprint (idempotency), p_operation.
--- Answers one row:
---   granted, replayed   the hold's document
+-- p_sku; then one element a member, in the order of their arrival: p_holds (UUIDv7 that end with p_sku), p_slots (of the
+-- idempotency keys), p_fingerprints (of the bodies), p_hashes (each picks a sub-counter), p_quantities >= 1, p_lines (JSON, as
+-- asked), p_rooms (of the live pass, or null), p_actors (who asks), p_owners (the pass's room:ticket), p_buyers (whom limits
+-- count), p_operations. Answers one row a member, by place (from 1):
+--   granted, replayed   the hold's document; done: the same, where an earlier sending of this operation was granted
 --   key-reused          the key had an effect under another body
 --   not-on-sale, other-room
---   tail                this sub-counter cannot serve it (or a buyer's limit must be counted): reserve_tail decides
--- It never refuses for lack of stock.
--- Safe under races: the decrement takes units only where they are, in one UPDATE that locks the row until commit; the
--- CHECK sub_counter_never_oversold says the same. Duplicates of a key meet on the same row; one that still slips past
--- (it named another SKU) loses the key's unique index, undoes its own decrement in this same
--- transaction and reads the winner's answer in a later statement, which a VOLATILE function sees at READ COMMITTED.
+--   tail                its sub-counter cannot serve it, or its buyer's limit: reserve_tail decides
+-- It never refuses for lack of stock or for a limit, and it never grants beyond the total: backorders are the tail's.
+-- Safe under races: buyers' rows, then sub-counters are locked, each ascending, before anything is counted; the clock is read
+-- after them. Members are judged one by one in arrival order. The keys go in next, in order; a member whose key somebody
+-- else had first gets nothing, and reads the winner's answer in a later statement, which a VOLATILE function sees at READ
+-- COMMITTED. The CHECK sub_counter_never_oversold says the same as the arithmetic.
 CREATE OR REPLACE FUNCTION stock_verbs.reserve(
-    p_sku integer, p_hold uuid, p_key_hash bigint, p_quantity bigint, p_lines json, p_room text, p_actor text,
-    p_owner text, p_buyer text, p_scope text, p_key text, p_fingerprint bytea, p_operation uuid
-) RETURNS TABLE (outcome text, answer text) LANGUAGE plpgsql VOLATILE AS $$
+    p_sku integer, p_holds uuid[], p_slots uuid[], p_fingerprints bytea[], p_hashes bigint[], p_quantities bigint[],
+    p_lines text[], p_rooms text[], p_actors text[], p_owners text[], p_buyers text[], p_operations uuid[]
+) RETURNS TABLE (place integer, outcome text, answer text) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_sku     stock.skus;
-    v_shard   integer;
-    v_hold    stock.holds;
-    v_now     timestamptz := clock_timestamp();
-    v_refusal text;
+    v_sku      stock.skus;
+    v_members  integer := cardinality(p_holds);
+    v_names    text[];     -- the buyers whom a limit counts, and what each of them has
+    v_units    bigint[];
+    v_rows     integer[];  -- the active sub-counters, what each may still give, and the last fence
+    v_free     bigint[];
+    v_fence    bigint[];
+    v_now      timestamptz;
+    v_closed   text;
+    v_row      integer;
+    v_buyer    integer;
+    v_shards   integer[] := array_fill(NULL::integer, ARRAY[v_members]);
+    v_fences   bigint[] := array_fill(NULL::bigint, ARRAY[v_members]);
+    v_outcomes text[] := array_fill('tail'::text, ARRAY[v_members]);
 BEGIN
-    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_scope, p_key, p_fingerprint);
-    IF FOUND THEN RETURN; END IF;
-
     SELECT * INTO STRICT v_sku FROM stock.skus WHERE id = p_sku;
-    v_refusal := stock_verbs.sale_refusal(v_sku, p_room, v_now);
-    IF v_refusal IS NOT NULL THEN
-        -- Once more: a duplicate may have had its effect just before the sale was halted.
-        RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_scope, p_key, p_fingerprint);
-        IF NOT FOUND THEN
-            RETURN QUERY SELECT v_refusal, NULL::text;
-        END IF;
-        RETURN;
-    END IF;
-    IF v_sku.buyer_max IS NOT NULL THEN
-        RETURN QUERY SELECT 'tail', NULL::text;
-        RETURN;
-    END IF;
-
-    v_shard := p_key_hash % v_sku.shards;
-    UPDATE stock.sub_counters
-       SET held = held + p_quantity, fence = fence + 1
-     WHERE sku_id = p_sku AND shard = v_shard AND active AND total + allowance - held - sold >= p_quantity
-    RETURNING fence INTO v_hold.fence;
-    IF NOT FOUND THEN
-        RETURN QUERY SELECT 'tail', NULL::text;
-        RETURN;
-    END IF;
-
+    v_names := stock_verbs.lock_buyers(v_sku, p_buyers);
+    SELECT * INTO v_rows, v_free, v_fence FROM stock_verbs.lock_rows(p_sku, p_hashes);
     v_now := clock_timestamp();
-    v_hold.sku_id := p_sku;
-    v_hold.id := p_hold;
-    v_hold.state := 'held';
-    v_hold.expires_at := v_now + make_interval(secs => v_sku.hold_seconds);
-    v_hold.lines := p_lines;
-    INSERT INTO stock.idempotency (sku_id, scope, key, fingerprint, answer, operation_id, hold_id)
-    VALUES (p_sku, p_scope, p_key, p_fingerprint, stock_verbs.hold_document(v_hold, v_now), p_operation, p_hold)
-    ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN
-        UPDATE stock.sub_counters SET held = held - p_quantity WHERE sku_id = p_sku AND shard = v_shard;
-        RETURN QUERY SELECT * FROM stock_verbs.recorded_first(p_sku, p_scope, p_key, p_fingerprint);
-        RETURN;
-    END IF;
-    INSERT INTO stock.holds (sku_id, id, fence, expires_at, actor, owner, buyer, lines, created_at)
-    VALUES (p_sku, p_hold, v_hold.fence, v_hold.expires_at, p_actor, p_owner, p_buyer, p_lines, v_now);
-    INSERT INTO stock.hold_parts (sku_id, hold_id, shard, lead_sku_id, quantity, buyer)
-    VALUES (p_sku, p_hold, v_shard, p_sku, p_quantity, p_buyer);
-    INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, held_delta, hold_id, actor)
-    VALUES (p_sku, p_operation, 'reserve', v_shard, p_quantity, p_hold, p_actor);
-    RETURN QUERY SELECT 'granted', stock_verbs.hold_document(v_hold, v_now);
+    v_units := stock_verbs.buyers_units(v_sku, v_names, v_now);
+    v_closed := stock_verbs.sale_refusal(v_sku, v_sku.room, v_now);
+
+    FOR i IN 1 .. v_members LOOP
+        IF v_sku.room IS NOT NULL AND p_rooms[i] IS DISTINCT FROM v_sku.room THEN
+            v_outcomes[i] := 'other-room';
+            CONTINUE;
+        ELSIF v_closed IS NOT NULL THEN
+            v_outcomes[i] := v_closed;
+            CONTINUE;
+        ELSIF v_sku.buyer_max IS NOT NULL THEN
+            v_buyer := array_position(v_names, p_buyers[i]);
+            CONTINUE WHEN v_buyer IS NULL OR v_units[v_buyer] + p_quantities[i] > v_sku.buyer_max;
+        END IF;
+        v_row := 1 + p_hashes[i] % cardinality(v_rows);
+        CONTINUE WHEN v_row IS NULL OR v_free[v_row] < p_quantities[i];
+        v_free[v_row] := v_free[v_row] - p_quantities[i];
+        v_fence[v_row] := v_fence[v_row] + 1;
+        v_shards[i] := v_rows[v_row];
+        v_fences[i] := v_fence[v_row];
+        v_outcomes[i] := 'granted';
+        IF v_buyer IS NOT NULL THEN
+            v_units[v_buyer] := v_units[v_buyer] + p_quantities[i];
+        END IF;
+    END LOOP;
+    RETURN QUERY SELECT * FROM stock_verbs.write_holds(
+        v_sku, v_now, v_outcomes, p_holds, p_slots, p_fingerprints, p_quantities, p_lines, p_actors, p_owners, p_buyers,
+        p_operations, v_fences, ARRAY (SELECT generate_series(1, v_members)), v_shards, p_quantities,
+        array_fill(0::bigint, ARRAY[v_members]));
 END $$;
+
+-- Lock the sub-counters that the hashes pick among the active ones, and say what they have: shards, free units and fence of
+-- every active one, by shard. One that is empty is not locked, and one that was not picked says 0.
+CREATE OR REPLACE FUNCTION stock_verbs.lock_rows(
+    p_sku integer, p_hashes bigint[], OUT shards integer[], OUT free bigint[], OUT fences bigint[]
+) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_places integer[];
+    v_row    record;
+BEGIN
+    SELECT array_agg(counter.shard ORDER BY counter.shard), array_agg(0::bigint), array_agg(0::bigint)
+      INTO shards, free, fences
+      FROM stock.sub_counters AS counter WHERE counter.sku_id = p_sku AND counter.active;
+    v_places := ARRAY (SELECT DISTINCT 1 + (hash % cardinality(shards))::integer FROM unnest(p_hashes) AS hash ORDER BY 1);
+    FOR v_row IN
+        SELECT place.place, counter.total - counter.held - counter.sold AS free, counter.fence
+          FROM unnest(v_places) AS place (place)
+          JOIN stock.sub_counters AS counter ON counter.sku_id = p_sku AND counter.shard = shards[place.place]
+         WHERE counter.active AND counter.total - counter.held - counter.sold > 0
+         ORDER BY counter.shard FOR NO KEY UPDATE OF counter
+    LOOP
+        free[v_row.place] := v_row.free;
+        fences[v_row.place] := v_row.fence;
+    END LOOP;
+END $$;
+
+-- Lock the rows of the buyers whom the SKU's limit counts, ascending, and name them; null where nobody is counted.
+CREATE OR REPLACE FUNCTION stock_verbs.lock_buyers(p_sku stock.skus, p_buyers text[]) RETURNS text[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_names text[];
+    v_lead  integer;
+BEGIN
+    IF p_sku.buyer_max IS NULL THEN RETURN NULL; END IF;
+    v_names := ARRAY (SELECT DISTINCT buyer FROM unnest(p_buyers) AS buyer WHERE buyer IS NOT NULL ORDER BY 1);
+    v_lead := (SELECT min(id) FROM stock.skus WHERE id = p_sku.id OR limit_group = p_sku.limit_group);
+    INSERT INTO stock.buyers (sku_id, buyer) SELECT v_lead, name FROM unnest(v_names) AS name ORDER BY name ON CONFLICT DO NOTHING;
+    PERFORM 1 FROM stock.buyers WHERE sku_id = v_lead AND buyer = ANY (v_names) ORDER BY buyer FOR NO KEY UPDATE;
+    RETURN v_names;
+END $$;
+
+-- What each of the buyers has held, paying and sold in the SKU's limit group; due holds do not count.
+CREATE OR REPLACE FUNCTION stock_verbs.buyers_units(p_sku stock.skus, p_names text[], p_now timestamptz) RETURNS bigint[]
+LANGUAGE sql STABLE AS $$
+    SELECT array_agg((
+           SELECT coalesce(sum(part.quantity), 0)
+             FROM stock.skus AS member
+             JOIN stock.hold_parts AS part ON part.sku_id = member.id AND part.buyer = name
+             JOIN stock.holds AS hold ON hold.sku_id = part.lead_sku_id AND hold.id = part.hold_id
+            WHERE (member.id = p_sku.id OR member.limit_group = p_sku.limit_group)
+              AND (hold.state IN ('paying', 'sold') OR hold.state = 'held' AND hold.expires_at > p_now))::bigint ORDER BY place)
+      FROM unnest(p_names) WITH ORDINALITY AS counted (name, place)
+$$;

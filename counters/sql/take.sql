@@ -1,4 +1,4 @@
--- Move one SKU's part of a granted cart from available to held. Shared by reserve_tail; never called from outside.
+-- Move one SKU's part of a granted cart from available to held. Shared by reserve_cart; never called from outside.
 --
 -- The caller holds the locks of all the SKU's sub-counters and of the seats, and knows that there is enough.
 -- Units come from as few sub-counters as possible, fullest first, inactive ones too: nothing free is out of reach here.

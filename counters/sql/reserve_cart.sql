@@ -16,9 +16,9 @@
 -- statement: what it refuses was not there at one moment. Either way it looks for the key again after that moment, so that a
 -- duplicate of what emptied the stock hears the first answer and no refusal. Due holds count as free.
 -- The key's row is written before the units are moved: a duplicate that comes second reads the first one's answer.
-CREATE OR REPLACE FUNCTION stock_verbs.reserve_tail(
+CREATE OR REPLACE FUNCTION stock_verbs.reserve_cart(
     p_sku integer, p_hold uuid, p_wants jsonb, p_lines json, p_room text, p_actor text,
-    p_owner text, p_buyer text, p_scope text, p_key text, p_fingerprint bytea, p_operation uuid
+    p_owner text, p_buyer text, p_slot uuid, p_fingerprint bytea, p_operation uuid
 ) RETURNS TABLE (outcome text, answer text) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_skus    integer[] := ARRAY (SELECT (want ->> 'sku_id')::integer FROM jsonb_array_elements(p_wants) AS want ORDER BY 1);
@@ -28,7 +28,7 @@ DECLARE
     v_refusal record;
     v_now     timestamptz := clock_timestamp();
 BEGIN
-    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_scope, p_key, p_fingerprint);
+    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_slot, p_fingerprint, p_operation);
     IF FOUND THEN RETURN; END IF;
     SELECT stock_verbs.sale_refusal(sku, p_room, v_now) AS outcome, NULL::text AS answer INTO v_refusal
       FROM stock.skus AS sku
@@ -46,7 +46,7 @@ BEGIN
         v_now := clock_timestamp();
         SELECT * INTO v_refusal FROM stock_verbs.cart_refusal(p_wants, p_buyer, v_now);
     END IF;
-    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_scope, p_key, p_fingerprint);
+    RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_slot, p_fingerprint, p_operation);
     IF FOUND THEN RETURN; END IF;
     IF v_refusal.outcome IS NOT NULL THEN
         RETURN QUERY SELECT v_refusal.outcome, v_refusal.answer;
@@ -63,15 +63,16 @@ BEGIN
         (SELECT max(fence) FROM stock.sub_counters WHERE sku_id = ANY (v_skus)),
         (SELECT max((SELECT max(fence) FROM stock.seats WHERE sku_id = want.sku_id AND seat = ANY (want.seats)))
            FROM stock_verbs.wants(p_wants) AS want), 0);
-    INSERT INTO stock.idempotency (sku_id, scope, key, fingerprint, answer, operation_id, hold_id)
-    VALUES (p_sku, p_scope, p_key, p_fingerprint, stock_verbs.hold_document(v_hold, v_now), p_operation, p_hold)
+    INSERT INTO stock.idempotency (sku_id, slot, fingerprint, answer, operation_id, hold_id)
+    VALUES (p_sku, p_slot, p_fingerprint, stock_verbs.hold_document(v_hold, v_now), p_operation, p_hold)
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
-        RETURN QUERY SELECT * FROM stock_verbs.recorded_first(p_sku, p_scope, p_key, p_fingerprint);
+        RETURN QUERY SELECT * FROM stock_verbs.recorded_first(p_sku, p_slot, p_fingerprint, p_operation);
         RETURN;
     END IF;
-    INSERT INTO stock.holds (sku_id, id, fence, expires_at, actor, owner, buyer, lines, created_at)
-    VALUES (p_sku, p_hold, v_hold.fence, v_hold.expires_at, p_actor, p_owner, p_buyer, p_lines, v_now);
+    INSERT INTO stock.holds (sku_id, id, fence, expires_at, actor, owner, buyer, lines, quantity, created_at)
+    VALUES (p_sku, p_hold, v_hold.fence, v_hold.expires_at, p_actor, p_owner, p_buyer, p_lines,
+            (SELECT sum(want.quantity) FROM stock_verbs.wants(p_wants) AS want), v_now);
     FOR v_want IN SELECT * FROM stock_verbs.wants(p_wants) LOOP
         PERFORM stock_verbs.take(v_want.sku_id, v_want.quantity, v_want.seats, v_hold, p_sku, p_buyer, p_actor, p_operation);
     END LOOP;
