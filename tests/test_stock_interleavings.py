@@ -142,7 +142,7 @@ async def test_a_confirm_in_time_stands_although_the_sweep_comes_before_it_commi
     await ends_soon(world, hold)
     async with first(world) as shop:
         outcome = await shop.call(
-            "confirm", hold.name.sku_id, hold.name.id, hold.fence, "shop:box", "s", "k", b"f", new_operation_id()
+            "confirm", hold.name.sku_id, hold.name.id, hold.fence, "shop:box", new_operation_id(), b"f", new_operation_id()
         )
         assert outcome == "done"
         await due(world, hold)
@@ -173,7 +173,7 @@ async def test_confirm_and_release_meet_and_the_first_one_stands(world: World, w
     async with first(world) as one:
         if word == "hold-sold":
             await one.call(
-                "confirm", hold.name.sku_id, hold.name.id, hold.fence, "shop:box", "s", "k", b"f", new_operation_id()
+                "confirm", hold.name.sku_id, hold.name.id, hold.fence, "shop:box", new_operation_id(), b"f", new_operation_id()
             )
             call = world.stock.release(hold.name, hold.fence, "shop:box")
         else:

@@ -114,9 +114,9 @@ LANGUAGE sql STABLE AS $$
     SELECT array_agg((
            SELECT coalesce(sum(part.quantity), 0)
              FROM stock.skus AS member
-             JOIN stock.hold_parts AS part ON part.sku_id = member.id AND part.buyer = name
+             JOIN stock.hold_parts AS part ON part.sku_id = member.id AND part.buyer = counted.buyer
              JOIN stock.holds AS hold ON hold.sku_id = part.lead_sku_id AND hold.id = part.hold_id
             WHERE (member.id = p_sku.id OR member.limit_group = p_sku.limit_group)
               AND (hold.state IN ('paying', 'sold') OR hold.state = 'held' AND hold.expires_at > p_now))::bigint ORDER BY place)
-      FROM unnest(p_names) WITH ORDINALITY AS counted (name, place)
+      FROM unnest(p_names) WITH ORDINALITY AS counted (buyer, place)
 $$;
