@@ -6,13 +6,14 @@ What cannot be decided in time is Problem busy, never a refusal; it left no effe
 import asyncio
 import random
 import time
+from functools import cache
 
 import asyncpg
 import structlog
 from prometheus_client import Counter
 
 from chassis.database import STORE_AWAY, Pool, store_away
-from chassis.problems import busy
+from chassis.problems import Problem, busy
 from counters.functions import verbs_schema
 
 ATTEMPTS_MAX = 4
@@ -21,7 +22,7 @@ CONNECTION_SECONDS_MAX = 5.0
 RETRY_SECONDS = 0.02
 
 # The statement as a whole was refused and changed nothing: it may simply be sent again.
-_AGAIN = (
+AGAIN = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
     asyncpg.LockNotAvailableError,
@@ -46,28 +47,51 @@ class Verbs:
         Raises Problem busy when the store is away or too busy, or when a constraint stops a move that the books, being
         in drift, do not allow: nothing was changed, and the repair makes it possible again.
         """
-        places = ", ".join(f"${place + 1}" for place in range(len(arguments)))
-        statement = f"SELECT * FROM {verbs_schema()}.{verb}({places})"  # noqa: S608 - our own names only
         give_up_at = time.monotonic() + DECIDE_SECONDS_MAX
         attempt = 0
         while True:
             attempt += 1
             try:
                 async with self._pool.acquire(timeout=CONNECTION_SECONDS_MAX) as connection:
-                    return await connection.fetch(statement, *arguments)
-            except _AGAIN as error:
-                failure = busy("The stock is too busy to decide this now; nothing was changed. Try again.")
+                    return await connection.fetch(statement(verb, len(arguments)), *arguments)
+            except AGAIN as error:
+                failure = overloaded()
                 reason = type(error).__name__
             except STORE_AWAY as error:
                 failure = store_away(error)
                 reason = "store-away"
             except asyncpg.IntegrityConstraintViolationError as error:
-                DRIFT.labels(verb).inc()
-                log.exception(
-                    "a constraint stopped a verb: the books are in drift", verb=verb, constraint=error.constraint_name
-                )
-                raise busy("The books of this SKU are being repaired; nothing was changed. Try again.", 5) from error
+                raise in_drift(verb, error) from error
             if attempt == ATTEMPTS_MAX or time.monotonic() >= give_up_at:
                 raise failure
             RETRIES.labels(verb, reason).inc()
-            await asyncio.sleep(random.uniform(0.5, 1.5) * RETRY_SECONDS * 2**attempt)  # noqa: S311 - jitter
+            await asyncio.sleep(jitter(attempt))
+
+
+@cache
+def statement(verb: str, arguments: int) -> str:
+    """The statement that calls `verb` of this version with so many arguments."""
+    places = ", ".join(f"${place + 1}" for place in range(arguments))
+    return f"SELECT * FROM {verbs_schema()}.{verb}({places})"  # noqa: S608 - our own names only
+
+
+def jitter(attempt: int) -> float:
+    """Seconds to wait after the attempt of that number, spread so that those who met do not meet again."""
+    return random.uniform(0.5, 1.5) * RETRY_SECONDS * (1 << attempt)  # noqa: S311 - jitter
+
+
+def overloaded() -> Problem:
+    """The problem of a call that could not be decided in time."""
+    return busy("The stock is too busy to decide this now; nothing was changed. Try again.")
+
+
+def in_drift(verb: str, error: asyncpg.IntegrityConstraintViolationError) -> Problem:
+    """The problem of a call that a constraint stopped: the books disagree, and the repair comes."""
+    DRIFT.labels(verb).inc()
+    log.error(
+        "a constraint stopped a verb: the books are in drift",
+        verb=verb,
+        constraint=error.constraint_name,
+        error=str(error),
+    )
+    return busy("The books of this SKU are being repaired; nothing was changed. Try again.", 5)

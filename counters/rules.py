@@ -223,6 +223,7 @@ class Reservation:
     owner: str | None
     buyer: str | None
     room: str | None
+    batched: bool = True  # the SKU's strategy
 
     @property
     def lines_json(self) -> str:

@@ -18,7 +18,9 @@ from prometheus_client import Counter
 from chassis.database import Pool
 from chassis.problems import busy
 from counters.calls import Verbs
-from counters.ids import new_hold_id, new_operation_id
+from counters.ids import new_operation_id
+from counters.lanes import LaneSettings
+from counters.reserves import Reserves
 from counters.rules import Done, HoldName, Keyed, Refusal, Refused, Reservation, SkuSettings
 
 RECLAIMS_MAX = 8
@@ -108,37 +110,21 @@ class PayingHold:
 class Stock:
     """The verbs on one database."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, lanes: LaneSettings | None = None) -> None:
         self._verbs = Verbs(pool)
+        self._reserves = Reserves(pool, lanes or LaneSettings(), self._reclaim)
 
     async def reserve(self, wanted: Reservation) -> Done | Refused:
         """Hold what `wanted` asks for, all or nothing. A repeat with its key returns the first answer, replayed.
 
         One fungible SKU tries its key's sub-counter first; whatever that cannot serve, the tail decides.
         """
-        hold_id, operation_id = new_hold_id(wanted.lead), new_operation_id()
-        (first, *others) = wanted.wants
-        if not others and first.seats is None:
-            outcome = await self._decide(
-                "reserve", wanted.lead, [hold_id], [wanted.keyed.slot], [wanted.keyed.fingerprint],
-                [wanted.keyed.slot.int >> 65], [first.quantity], [wanted.lines_json], [wanted.room], [wanted.actor],
-                [wanted.owner], [wanted.buyer], [operation_id],
-            )  # fmt: skip
-            if outcome.code != "tail":
-                return outcome.judged()
-        return await self._reserve_cart(wanted, hold_id, operation_id)
+        answer = await self._reserves.decide(wanted)
+        OUTCOMES.labels("reserve", answer.outcome).inc()
+        return _Outcome(answer.outcome, answer.text).judged()
 
-    async def _reserve_cart(self, wanted: Reservation, hold_id: UUID, operation_id: UUID) -> Done | Refused:
-        for _ in range(RECLAIMS_MAX):
-            outcome = await self._decide(
-                "reserve_cart", wanted.lead, hold_id, wanted.wants_json, wanted.lines_json, wanted.room,
-                wanted.actor, wanted.owner, wanted.buyer, *_key(wanted.keyed), operation_id,
-            )  # fmt: skip
-            if outcome.code != "reclaim":
-                return outcome.judged()
-            for want in wanted.wants:
-                await self.expire_due(want.sku_id, limit=RECLAIM_BATCH, skip_locked=False, actor="tail")
-        raise busy("Units are coming back and going again faster than this request could be decided. Try again.")
+    async def _reclaim(self, sku_id: int) -> Expired:
+        return await self.expire_due(sku_id, limit=RECLAIM_BATCH, skip_locked=False, actor="tail")
 
     async def start_payment(self, hold: HoldName, fence: int, caller: str, until: datetime | None) -> Done | Refused:
         """Let the hold wait for its payment. Repeating is harmless and never moves the deadline past the first start's."""

@@ -25,13 +25,20 @@ LANGUAGE sql STABLE AS $$
         p_hold.backordered, p_hold.lines::text)
 $$;
 
--- The first answer to a key: ('replayed', answer), ('key-reused', null) for another body, ('done', answer) where the record is
--- p_operation's own, whose answer was lost on its way, or no row for a key that is new to this SKU. VOLATILE, so that a loser's
+-- What a key's record says to whoever asks now: 'replayed', 'key-reused' for another body, 'done' where it is the asker's own
+-- operation, whose answer was lost on its way, or null where there is none.
+CREATE OR REPLACE FUNCTION stock_verbs.recorded_as(p_record stock.idempotency, p_fingerprint bytea, p_operation uuid) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN (p_record).slot IS NULL THEN NULL
+                WHEN (p_record).fingerprint <> p_fingerprint THEN 'key-reused'
+                WHEN (p_record).operation_id = p_operation THEN 'done' ELSE 'replayed' END
+$$;
+
+-- The first answer to a key, as recorded_as says, or no row for a key that is new to this SKU. VOLATILE, so that a loser's
 -- second look sees what the winner has committed.
 CREATE OR REPLACE FUNCTION stock_verbs.recorded(p_sku integer, p_slot uuid, p_fingerprint bytea, p_operation uuid)
 RETURNS TABLE (outcome text, answer text) LANGUAGE sql VOLATILE AS $$
-    SELECT CASE WHEN record.fingerprint <> p_fingerprint THEN 'key-reused'
-                WHEN record.operation_id = p_operation THEN 'done' ELSE 'replayed' END,
+    SELECT stock_verbs.recorded_as(record, p_fingerprint, p_operation),
            CASE WHEN record.fingerprint = p_fingerprint THEN record.answer END
       FROM stock.idempotency AS record
      WHERE record.slot = p_slot AND record.sku_id = p_sku

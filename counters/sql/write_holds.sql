@@ -50,13 +50,14 @@ BEGIN
             p_sku.id, p_now, p_holds, p_actors, p_buyers, p_operations, p_fences, p_places, p_shards, p_units, p_backorders);
     END IF;
     RETURN QUERY
-        SELECT member.place::integer, coalesce(first.outcome, CASE member.outcome WHEN 'lost' THEN 'key-reused' ELSE member.outcome END),
-               CASE WHEN member.outcome = 'granted' THEN v_answers[member.place] ELSE first.answer END
+        SELECT member.place::integer,
+               coalesce(stock_verbs.recorded_as(record, p_fingerprints[member.place], p_operations[member.place]),
+                        CASE member.outcome WHEN 'lost' THEN 'key-reused' ELSE member.outcome END),
+               CASE WHEN member.outcome = 'granted' THEN v_answers[member.place]
+                    WHEN record.fingerprint = p_fingerprints[member.place] THEN record.answer END
           FROM unnest(p_outcomes) WITH ORDINALITY AS member (outcome, place)
-          LEFT JOIN LATERAL (
-               SELECT * FROM stock_verbs.recorded(
-                   p_sku.id, p_slots[member.place], p_fingerprints[member.place], p_operations[member.place])
-                WHERE member.outcome NOT IN ('granted', 'tail')) AS first ON true;
+          LEFT JOIN stock.idempotency AS record
+                 ON member.outcome NOT IN ('granted', 'tail') AND record.slot = p_slots[member.place] AND record.sku_id = p_sku.id;
 END $$;
 
 -- The parts of the members that have a fence: where their units come from, in the ledger and off the sub-counters.
