@@ -1,6 +1,9 @@
-"""Ids of holds and operations: UUIDv7 (RFC 9562, section 5.7); a hold's last 32 bits are the number of its first SKU."""
+"""Ids of holds and operations: UUIDv7 (RFC 9562, section 5.7); a hold's last 32 bits are the number of its first SKU.
 
-import secrets
+An id names and gives no right: its random bits keep ids apart, nobody has to be unable to guess them.
+"""
+
+import random
 import time
 from uuid import UUID
 
@@ -9,12 +12,12 @@ SKU_BITS = 32
 
 def new_operation_id() -> UUID:
     """A time-ordered id with 74 random bits."""
-    return _uuid7(secrets.randbits(12), secrets.randbits(62))
+    return _uuid7(random.getrandbits(12), random.getrandbits(62))
 
 
 def new_hold_id(sku_id: int) -> UUID:
     """A time-ordered id whose last 32 bits are `sku_id`, with 42 random bits before them."""
-    return _uuid7(secrets.randbits(12), secrets.randbits(62 - SKU_BITS) << SKU_BITS | sku_id)
+    return _uuid7(random.getrandbits(12), random.getrandbits(62 - SKU_BITS) << SKU_BITS | sku_id)
 
 
 def sku_of_hold(hold_id: UUID) -> int:

@@ -49,13 +49,18 @@ BEGIN
         PERFORM stock_verbs.write_parts(
             p_sku.id, p_now, p_holds, p_actors, p_buyers, p_operations, p_fences, p_places, p_shards, p_units, p_backorders);
     END IF;
+    IF p_outcomes <@ ARRAY['granted', 'tail'] THEN
+        RETURN QUERY SELECT member.place::integer, member.outcome, CASE member.outcome WHEN 'granted' THEN member.answer END
+                       FROM unnest(p_outcomes, v_answers) WITH ORDINALITY AS member (outcome, answer, place);
+        RETURN;
+    END IF;
     RETURN QUERY
         SELECT member.place::integer,
                coalesce(stock_verbs.recorded_as(record, p_fingerprints[member.place], p_operations[member.place]),
                         CASE member.outcome WHEN 'lost' THEN 'key-reused' ELSE member.outcome END),
-               CASE WHEN member.outcome = 'granted' THEN v_answers[member.place]
+               CASE WHEN member.outcome = 'granted' THEN member.answer
                     WHEN record.fingerprint = p_fingerprints[member.place] THEN record.answer END
-          FROM unnest(p_outcomes) WITH ORDINALITY AS member (outcome, place)
+          FROM unnest(p_outcomes, v_answers) WITH ORDINALITY AS member (outcome, answer, place)
           LEFT JOIN stock.idempotency AS record
                  ON member.outcome NOT IN ('granted', 'tail') AND record.slot = p_slots[member.place] AND record.sku_id = p_sku.id;
 END $$;
@@ -66,7 +71,10 @@ CREATE OR REPLACE FUNCTION stock_verbs.write_parts(
     p_fences bigint[], p_places integer[], p_shards integer[], p_units bigint[], p_backorders bigint[]
 ) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_moved record;
+    v_rows   integer := 1 + (SELECT max(shard) FROM unnest(p_shards) AS shard);
+    v_moved  bigint[] := array_fill(0::bigint, ARRAY[v_rows]);  -- by shard + 1, so that one UPDATE needs no join
+    v_fences bigint[] := array_fill(0::bigint, ARRAY[v_rows]);
+    v_row    integer;
 BEGIN
     WITH part AS MATERIALIZED (
         SELECT at, shard, sum(units)::bigint AS units, sum(back)::bigint AS back
@@ -78,12 +86,13 @@ BEGIN
     INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, held_delta, hold_id, actor, at)
     SELECT p_sku, p_operations[part.at], 'reserve', shard, units, p_holds[part.at], p_actors[part.at], p_now
       FROM part ORDER BY part.at, shard;
-    FOR v_moved IN
-        SELECT shard, sum(units)::bigint AS units, max(p_fences[at]) AS fence
-          FROM unnest(p_places, p_shards, p_units) AS taken (at, shard, units)
-         WHERE p_fences[at] IS NOT NULL GROUP BY shard ORDER BY shard
-    LOOP
-        UPDATE stock.sub_counters SET held = held + v_moved.units, fence = greatest(fence, v_moved.fence)
-         WHERE sku_id = p_sku AND shard = v_moved.shard;
+    FOR part IN 1 .. cardinality(p_places) LOOP
+        CONTINUE WHEN p_fences[p_places[part]] IS NULL;
+        v_row := 1 + p_shards[part];
+        v_moved[v_row] := v_moved[v_row] + p_units[part];
+        v_fences[v_row] := greatest(v_fences[v_row], p_fences[p_places[part]]);
     END LOOP;
+    UPDATE stock.sub_counters
+       SET held = held + v_moved[shard + 1], fence = greatest(fence, v_fences[shard + 1])
+     WHERE sku_id = p_sku AND shard = ANY (p_shards) AND v_moved[shard + 1] > 0;
 END $$;
