@@ -29,9 +29,9 @@ class Held:
 class World:
     """One stock and its shop."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, stock: Stock | None = None) -> None:
         self.pool = pool
-        self.stock = Stock(pool)
+        self.stock = stock or Stock(pool)
 
     async def fungible(self, name: str = "ticket", total: int = 10, shards: int = 4, **rules: object) -> Sku:
         """A fungible SKU on sale."""
@@ -56,9 +56,37 @@ class World:
         room: str | None = None,
     ) -> Done | Refused:
         """Ask for `lines`, with a new key unless one is given; on a busy machine again with the same key, as shops do."""
+        key = key or secrets.token_hex(8)
+        for _ in range(BUSY_REPEATS_MAX):
+            try:
+                return await self.reserve_once(*lines, key=key, actor=actor, buyer=buyer, room=room)
+            except Problem as problem:
+                assert problem.code == "busy", problem.detail
+        return await self.reserve_once(*lines, key=key, actor=actor, buyer=buyer, room=room)
+
+    async def reserve_once(
+        self,
+        *lines: Line,
+        key: str | None = None,
+        actor: str = "shop:box",
+        buyer: str | None = None,
+        room: str | None = None,
+    ) -> Done | Refused:
+        """Ask for `lines`, with a new key unless one is given. Raises Problem busy or key-in-flight."""
+        return await self.stock.reserve(await self.reservation(*lines, key=key, actor=actor, buyer=buyer, room=room))
+
+    async def reservation(
+        self,
+        *lines: Line,
+        key: str | None = None,
+        actor: str = "shop:box",
+        buyer: str | None = None,
+        room: str | None = None,
+    ) -> Reservation:
+        """What the API makes of a request for `lines`."""
         skus = {line.sku: await self.stock.find_sku(line.sku) for line in lines}
         found = {name: sku for name, sku in skus.items() if sku is not None}
-        wanted = Reservation(
+        return Reservation(
             lead=found[lines[0].sku].id,
             wants=sum_lines(lines, {n: s.id for n, s in found.items()}, {n: s.kind for n, s in found.items()}),
             lines=tuple(lines),
@@ -68,12 +96,6 @@ class World:
             buyer=buyer,
             room=room,
         )
-        for _ in range(BUSY_REPEATS_MAX):
-            try:
-                return await self.stock.reserve(wanted)
-            except Problem as problem:
-                assert problem.code == "busy", problem.detail
-        return await self.stock.reserve(wanted)
 
     async def hold(self, sku: str = "ticket", quantity: int = 1, **asked: str) -> Held:
         """A hold of units that must be granted."""
