@@ -164,6 +164,7 @@ def sku_document(level: Level) -> dict[str, object]:
         "held": level.held,
         "sold": level.sold,
         "available": level.available,
+        "backordered": level.backordered,
         "next_release_at": level.next_release_at,
         "server_time": timestamp(datetime.now(UTC)),
     }

@@ -14,11 +14,16 @@ import msgspec
 
 from chassis.http import invalid
 from chassis.problems import Problem
-from counters.rules import SEATS_MAX, Refused, Seat, SkuName, SkuSettings
+from counters.rules import SEATS_MAX, Oversell, Refused, Seat, SkuName, SkuSettings
 from counters.store import Put, Stock
 
 PROBLEMS_MAX = 20
-STOCK_COLUMNS = ("sku", *(name for name in SkuSettings.__struct_fields__ if name != "seats"))
+# A setting of several parts has a column a part: {"oversell": {"policy": …}} is the column oversell_policy.
+PARTED = {"oversell": tuple(f"oversell_{part}" for part in Oversell.__struct_fields__)}
+STOCK_COLUMNS = (
+    "sku",
+    *(column for name in SkuSettings.__struct_fields__ if name != "seats" for column in PARTED.get(name, (name,))),
+)
 SEAT_COLUMNS = ("sku", *Seat.__struct_fields__)
 T = TypeVar("T")
 
@@ -40,10 +45,13 @@ class _Row:
 
     def read(self, kind: type[T]) -> T:
         """The cells but `sku` as `kind`. Raises _BadRow."""
+        cells: dict[str, object] = {name: cell for name, cell in self.cells.items() if name != "sku"}
+        for name, columns in PARTED.items():
+            parts = {column.removeprefix(f"{name}_"): cells.pop(column) for column in columns if column in cells}
+            if parts:
+                cells[name] = parts
         try:
-            return msgspec.convert(
-                {name: cell for name, cell in self.cells.items() if name != "sku"}, kind, strict=False
-            )
+            return msgspec.convert(cells, kind, strict=False)
         except msgspec.ValidationError as error:
             raise _BadRow(self.line, invalid(error)) from None
 

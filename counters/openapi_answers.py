@@ -87,6 +87,7 @@ ANSWERS: dict[str, Any] = {
             "held": _COUNT,
             "sold": _COUNT,
             "available": _COUNT,
+            "backordered": _COUNT,
             "next_release_at": _MOMENT_OR_NULL,
             "server_time": _MOMENT,
         }

@@ -140,6 +140,13 @@ class Seat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
                 msgspec.structs.force_setattr(self, axis, round(place, 3))
 
 
+class Oversell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether units may be sold that are not there yet: `allowance` of them where the policy is bounded, else none."""
+
+    policy: Literal["forbid", "bounded"] = "forbid"
+    allowance: Annotated[int, msgspec.Meta(ge=0, le=TOTAL_MAX)] = 0
+
+
 class SkuSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """PUT /admin/skus/{sku}. `total` of a seated SKU is the number of its seats and may be left out."""
 
@@ -154,6 +161,8 @@ class SkuSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     payment_seconds_max: Seconds = 900
     buyer_max: Annotated[int, msgspec.Meta(ge=1, le=QUANTITY_MAX)] | None = None
     limit_group: Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=PLAIN)] | None = None
+    oversell: Oversell = Oversell()
+    strategy: Literal["sharded", "batched"] = "batched"
     room: RoomName | None = None
     on_sale_at: Moment | None = None
     off_sale_at: Moment | None = None
@@ -169,6 +178,8 @@ class SkuSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         if self.kind == "seated":
             if self.shards != 1:
                 errors.append(("/shards", "a seated SKU has seats, not sub-counters"))
+            if self.oversell.policy != "forbid":
+                errors.append(("/oversell/policy", "a seat is never sold twice: a seated SKU forbids it"))
             if self.seats is not None:
                 total = total if total is not None else len(self.seats)
                 if total != len(self.seats):
@@ -179,6 +190,8 @@ class SkuSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             errors.append(("/seats", "a fungible SKU has no seats"))
         if total is None:
             errors.append(("/total", "is missing"))
+        if self.oversell.policy == "forbid" and self.oversell.allowance:
+            errors.append(("/oversell/allowance", "is for the policy bounded only"))
         if self.hold_seconds > self.hold_seconds_max:
             errors.append(("/hold_seconds", "must not be longer than hold_seconds_max"))
         if self.on_sale_at is not None and self.off_sale_at is not None and self.off_sale_at <= self.on_sale_at:

@@ -55,7 +55,8 @@ class Expired:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What is left of a SKU. `available` counts due, unswept holds as free; `next_release_at` is RFC 3339 or None."""
+    """What is left of a SKU. `available` counts due, unswept holds and unused allowance as free; `backordered` is beyond the
+    total; `next_release_at` is RFC 3339 or None."""
 
     id: int
     name: str
@@ -67,6 +68,7 @@ class Level:
     held: int
     sold: int
     available: int
+    backordered: int
     next_release_at: str | None
 
 

@@ -139,7 +139,7 @@ async def test_a_repair_is_an_entry_of_the_ledger_and_drift_never_turns_a_call_i
     assert (entry["actor"], entry["held_delta"], entry["reason"]) == (
         "test",
         0,
-        "total, held, sold: 4, 0, 0 became 4, 2, 0",
+        "total, allowance, held, sold: 4, 0, 0, 0 became 4, 0, 2, 0",
     )
     assert codes([await world.confirm(hold)]) == ["done"]
     assert await world.faults() == []

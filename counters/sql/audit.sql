@@ -1,4 +1,4 @@
--- Prove I2 and I9 for one SKU from its own rows, in one snapshot.
+-- Prove I1, I2, I4, I5 and I9 for one SKU from its own rows, in one snapshot.
 --
 -- Answers one row for each disagreement and none when the books balance: invariant, place (sub-counter, seat, hold or SKU),
 -- what differs, the recorded figure, and the figure that it should be. Reads only; takes no lock.
@@ -29,6 +29,12 @@ RETURNS TABLE (invariant text, place text, what text, recorded text, expected te
       FROM stock.skus AS sku LEFT JOIN counter ON true
      WHERE sku.id = p_sku AND sku.kind = 'fungible'
      GROUP BY sku.total HAVING coalesce(sum(counter.total), 0) <> sku.total
+    UNION ALL
+    SELECT 'I2', 'sku', 'stated allowance against the sum of the sub-counters',
+           sku.oversell_allowance::text, coalesce(sum(counter.allowance), 0)::text
+      FROM stock.skus AS sku LEFT JOIN counter ON true
+     WHERE sku.id = p_sku
+     GROUP BY sku.oversell_allowance HAVING coalesce(sum(counter.allowance), 0) <> sku.oversell_allowance
     UNION ALL
     SELECT 'I9', 'sub-counter ' || shard, figure.name || ' against the replayed ledger',
            figure.recorded::text, figure.replayed::text
@@ -69,10 +75,13 @@ $$;
 -- Holds against their parts and sales. A hold is told at its first SKU, a part at its own.
 CREATE OR REPLACE FUNCTION stock_verbs.audit_holds(p_sku integer)
 RETURNS TABLE (invariant text, place text, what text, recorded text, expected text) LANGUAGE sql STABLE AS $$
-    SELECT 'I5', 'hold ' || hold.id, 'parts of a live or sold hold', 'none', 'at least 1'
-      FROM stock.holds AS hold
-     WHERE hold.sku_id = p_sku AND hold.state IN ('held', 'paying', 'sold')
-       AND NOT EXISTS (SELECT 1 FROM stock.hold_parts AS part WHERE part.hold_id = hold.id)
+    SELECT 'I5', 'hold ' || promise.id, format('parts of a %s hold, %s', promise.state, figure.name),
+           figure.parts::text, figure.promised::text
+      FROM stock_verbs.promises(p_sku) AS promise
+     CROSS JOIN LATERAL (VALUES
+           ('units', promise.units, promise.quantity),
+           ('backordered units', promise.units_backordered, promise.backordered)) AS figure (name, parts, promised)
+     WHERE figure.parts <> figure.promised
     UNION ALL
     SELECT 'I5', 'hold ' || part.hold_id, 'the hold of a part', 'missing', 'present'
       FROM stock.hold_parts AS part
@@ -90,4 +99,19 @@ RETURNS TABLE (invariant text, place text, what text, recorded text, expected te
        AND NOT EXISTS (
            SELECT 1 FROM stock.sales AS sale
             WHERE sale.sku_id = hold.sku_id AND sale.hold_id = hold.id AND sale.cancelled_at IS NULL)
+$$;
+
+-- One row for each live or sold hold of a lead SKU: what it promised, or sold when that is less, and what its parts say.
+CREATE OR REPLACE FUNCTION stock_verbs.promises(p_sku integer) RETURNS TABLE (
+    id uuid, state text, quantity bigint, backordered bigint, units bigint, units_backordered bigint
+) LANGUAGE sql STABLE AS $$
+    SELECT hold.id, hold.state,
+           coalesce((SELECT sum(coalesce((line ->> 'quantity')::bigint, json_array_length(line -> 'seats')))
+                       FROM json_array_elements(sale.lines) AS line)::bigint, hold.quantity),
+           hold.backordered, coalesce(sum(part.quantity), 0)::bigint, coalesce(sum(part.backordered), 0)::bigint
+      FROM stock.holds AS hold
+      LEFT JOIN stock.sales AS sale ON sale.sku_id = hold.sku_id AND sale.hold_id = hold.id AND sale.cancelled_at IS NULL
+      LEFT JOIN stock.hold_parts AS part ON part.hold_id = hold.id
+     WHERE hold.sku_id = p_sku AND hold.state IN ('held', 'paying', 'sold')
+     GROUP BY hold.sku_id, hold.id, sale.sku_id, sale.id
 $$;

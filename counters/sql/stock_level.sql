@@ -1,13 +1,15 @@
 -- What is left of SKUs, in one snapshot: for the shop, the console and the line's stock signal.
 --
--- p_names: which, or null for all. Answers one row each: number, total, held (live holds only), sold, available (free units
--- and those of due, unswept holds) and the next deadline of a live hold. Reads only.
+-- p_names: which, or null for all. Answers one row each: number, total, held (live holds only), sold, available (free units,
+-- the unused allowance, and the units of due, unswept holds), backordered (given beyond the total) and the next deadline of a
+-- live hold. Reads only.
 CREATE OR REPLACE FUNCTION stock_verbs.stock_level(p_names text[]) RETURNS TABLE (
     id integer, name text, title text, kind text, state text, room text,
-    total bigint, held bigint, sold bigint, available bigint, next_release_at text
+    total bigint, held bigint, sold bigint, available bigint, backordered bigint, next_release_at text
 ) LANGUAGE sql STABLE AS $$
     SELECT sku.id, sku.name, sku.title, sku.kind, sku.state, sku.room, sku.total,
            (level.held - due.units)::bigint, level.sold::bigint, (level.free + due.units)::bigint,
+           greatest(level.held - due.units + level.sold - sku.total, 0)::bigint,
            stock_verbs.next_release(sku.id, statement_timestamp())
       FROM stock.skus AS sku
      CROSS JOIN LATERAL (SELECT stock_verbs.due_units(sku.id, statement_timestamp()) AS units) AS due
