@@ -24,12 +24,12 @@ from admission.rooms import Rooms
 from admission.trust import Trust
 from admission.waiting_room import WaitingRoom
 from chassis.database import STORE_AWAY, make_pool
-from chassis.http import create_app
 from chassis.keys import ApiKeys
 from chassis.leases import Lease
 from chassis.loops import Loop
 from chassis.problems import Problem
 from chassis.settings import Settings
+from chassis.shell import create_app
 
 STEP_SECONDS = 0.5
 BOOK_SECONDS = 0.5

@@ -52,6 +52,7 @@ class ApiKeys:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._kept: dict[str, tuple[float, StoredKey | None]] = {}
+        self._shown: dict[str, tuple[float, Actor]] = {}
 
     async def create(self, client: str, role: Role) -> str:
         """A new key for `client`, `fgk_…`: its only copy. Raises Problem invalid for a bad name or role."""
@@ -69,6 +70,7 @@ class ApiKeys:
         if await self._pool.fetchval(read_text("chassis", "sql", "revoke_key.sql"), key_id) is None:
             raise Problem("not-found", f"There is no key {key_id}.")
         self._kept.pop(key_id, None)
+        self._shown.clear()
 
     async def list(self) -> list[asyncpg.Record]:
         """All keys (id, client, role, created_at, revoked_at), newest first."""
@@ -76,30 +78,48 @@ class ApiKeys:
 
     async def actor(self, request: Request, *roles: Role) -> Actor:
         """Who sent `request`. Raises Problem unauthenticated without a valid key, forbidden when it may not act as `roles`."""
-        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+        return await self.bearer(request.headers.get("authorization", ""), *roles)
+
+    async def bearer(self, authorization: str, *roles: Role) -> Actor:
+        """Who shows this Authorization header. Raises Problem as `actor` does."""
+        shown = self._shown.get(authorization)
+        if shown is not None and time.monotonic() - shown[0] < KEPT_SECONDS:
+            actor = shown[1]
+        else:
+            actor = await self._verified(authorization)
+        if not GRANTS[actor.role].intersection(roles):
+            raise Problem("forbidden", f"This call needs a key with the role {' or '.join(roles)}.")
+        return actor
+
+    async def _verified(self, authorization: str) -> Actor:
+        """Who shows the header, checked in constant time; a good one is remembered as long as its stored key is."""
+        scheme, _, credentials = authorization.partition(" ")
         found = _KEY.fullmatch(credentials.strip()) if scheme.lower() == "bearer" else None
-        stored = await self._find(found["id"]) if found else None
+        read_at, stored = await self._find(found["id"]) if found else (0.0, None)
         if found is None or stored is None or not hmac.compare_digest(_hash(found["secret"]), stored.secret_hash):
             raise Problem(
                 "unauthenticated",
                 "Send a valid key as Authorization: Bearer fgk_…",
                 headers={"WWW-Authenticate": 'Bearer realm="fairgate"'},
             )
-        if not GRANTS[stored.role].intersection(roles):
-            raise Problem("forbidden", f"This call needs a key with the role {' or '.join(roles)}.")
-        return Actor(stored.client, stored.role, found["id"])
+        actor = Actor(stored.client, stored.role, found["id"])
+        if len(self._shown) >= KEPT_MAX:
+            self._shown.clear()
+        self._shown[authorization] = (read_at, actor)
+        return actor
 
-    async def _find(self, key_id: str) -> StoredKey | None:
+    async def _find(self, key_id: str) -> tuple[float, StoredKey | None]:
+        """The stored key, and when it was read."""
         now = time.monotonic()
         kept = self._kept.get(key_id)
         if kept is not None and now - kept[0] < KEPT_SECONDS:
-            return kept[1]
+            return kept
         row = await self._pool.fetchrow(read_text("chassis", "sql", "find_key.sql"), key_id)
         stored = StoredKey(row["client"], row["role"], row["secret_hash"]) if row else None
         if len(self._kept) >= KEPT_MAX:
             self._kept.clear()
         self._kept[key_id] = (now, stored)
-        return stored
+        return now, stored
 
 
 def _hash(secret: str) -> bytes:

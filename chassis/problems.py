@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import orjson
-import structlog
 from starlette.responses import Response
+
+from chassis.answer import Answer, as_response
+from chassis.telemetry import REQUEST_ID
 
 PROBLEMS: Mapping[str, tuple[int, str]] = MappingProxyType(
     {
@@ -97,17 +99,23 @@ def problem_document(problem: Problem) -> dict[str, object]:
         "detail": problem.detail,
         **problem.extensions,
     }
-    request_id = structlog.contextvars.get_contextvars().get("request_id")
+    request_id = REQUEST_ID.get()
     if request_id is not None:
         document["request_id"] = request_id
     return document
 
 
-def problem_response(problem: Problem) -> Response:
+def problem_answer(problem: Problem) -> Answer:
     """The HTTP answer for a problem: never stored by a cache, with whatever headers the problem brings."""
-    return Response(
-        orjson.dumps(problem_document(problem)),
-        status_code=problem.status,
-        media_type="application/problem+json",
-        headers={"Cache-Control": "no-store", **problem.headers},
+    brought = tuple(
+        (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in problem.headers.items()
     )
+    return Answer(problem.status, orjson.dumps(problem_document(problem)), (*_HEADERS, *brought))
+
+
+def problem_response(problem: Problem) -> Response:
+    """The same answer for a Starlette handler to return."""
+    return as_response(problem_answer(problem))
+
+
+_HEADERS = ((b"content-type", b"application/problem+json"), (b"cache-control", b"no-store"))

@@ -46,6 +46,7 @@ class Settings(BaseSettings):
     statement_timeout_seconds: float = Field(5.0, gt=0, le=300)
     lock_timeout_seconds: float = Field(3.0, gt=0, le=300)
     body_bytes_max: int = Field(65_536, ge=1_024, le=16_777_216)
+    body_seconds_max: float = Field(10.0, gt=0, le=300)
     shutdown_seconds: float = Field(10.0, gt=0, le=300)
     payment_inquiry_url: str | None = None
     payment_inquiry_key: SecretStr | None = None

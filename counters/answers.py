@@ -1,14 +1,19 @@
 """How the stock's outcomes are said over HTTP: documents with the server's time, refusals as problems."""
 
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from types import MappingProxyType
 
 from starlette.responses import Response
 
+from chassis.answer import JSON_HEADERS, Answer, as_response
 from chassis.http import invalid_fields, timestamp
 from chassis.problems import Problem
 from counters.rules import Done, Refusal, Refused
+
+_REPLAYED_HEADERS = (*JSON_HEADERS, (b"idempotent-replayed", b"true"))
 
 # Refusal -> (code of the problem, what happened and what to do).
 _SAYINGS: Mapping[Refusal, tuple[str, str]] = MappingProxyType(
@@ -37,13 +42,23 @@ _SAYINGS: Mapping[Refusal, tuple[str, str]] = MappingProxyType(
 )
 
 
-def done_response(done: Done, status: int = 200) -> Response:
+def said(outcome: Done | Refused, status: int = 200, *, pass_shown: bool = True) -> Answer:
+    """What the caller hears. Raises the Problem that says a refusal."""
+    if isinstance(outcome, Refused):
+        raise refusal(outcome, pass_shown=pass_shown)
+    return done_answer(outcome, status)
+
+
+def done_answer(done: Done, status: int = 200) -> Answer:
     """The verb's document, byte for byte as first answered, with the server's time now."""
-    headers = {"Cache-Control": "no-store"}
-    if done.replayed:
-        headers["Idempotent-Replayed"] = "true"
-    body = f'{done.document[:-1].rstrip()}, "server_time": "{timestamp(datetime.now(UTC))}"}}'
-    return Response(body, status_code=status, media_type="application/json", headers=headers)
+    now = _stamp(time.time_ns() // 1_000_000)
+    body = f'{done.document[:-1].rstrip()}, "server_time": "{now}"}}'.encode()
+    return Answer(status, body, _REPLAYED_HEADERS if done.replayed else JSON_HEADERS)
+
+
+def done_response(done: Done, status: int = 200) -> Response:
+    """The same answer for a Starlette handler to return."""
+    return as_response(done_answer(done, status))
 
 
 def refusal(refused: Refused, *, pass_shown: bool = True) -> Problem:
@@ -64,3 +79,9 @@ def _seats(refused: Refused) -> list[object]:
     seats = refused.facts["seats"]
     assert isinstance(seats, list)
     return seats
+
+
+@lru_cache(maxsize=1)
+def _stamp(milliseconds: int) -> str:
+    """The moment in RFC 3339: written once for all who are answered in the same millisecond."""
+    return timestamp(datetime.fromtimestamp(milliseconds / 1000, UTC))

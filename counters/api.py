@@ -1,9 +1,8 @@
-"""The stock API for buyers and shops: reserve, read, pay, confirm, release, extend, and what is left."""
+"""The stock API for buyers and shops, beside its hot calls: read a hold, and what is left of a SKU."""
 
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -12,27 +11,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from chassis.http import json_response, read_json, timestamp
+from chassis.answer import as_response
+from chassis.hot import first_headers
+from chassis.http import json_response, timestamp
 from chassis.problems import Problem
-from counters.answers import done_response, refusal
-from counters.callers import Caller, Callers, for_buyer
+from counters.answers import said
+from counters.callers import Callers, as_holder
 from counters.catalog import Catalog
 from counters.ids import sku_of_hold
-from counters.rules import (
-    SKU_NAME,
-    Done,
-    ExtendBody,
-    FenceBody,
-    HoldName,
-    Keyed,
-    PayingBody,
-    Refused,
-    Reservation,
-    ReserveBody,
-    fingerprint,
-    read_key,
-    sum_lines,
-)
+from counters.rules import SKU_NAME, HoldName
 from counters.store import Level, Stock
 
 SEAT_MAP_SECONDS = 0.5
@@ -40,84 +27,25 @@ SEAT_FIELDS = ("seat", "section", "row", "number", "tier", "x", "y", "state")
 
 
 class StockApi:
-    """The handlers; each reads its caller and its body, asks the stock, and says the outcome."""
+    """The handlers; each asks the stock and says what it heard."""
 
-    def __init__(self, stock: Stock, callers: Callers) -> None:
+    def __init__(self, stock: Stock, callers: Callers, catalog: Catalog) -> None:
         self._stock = stock
         self._callers = callers
-        self._catalog = Catalog(stock)
+        self._catalog = catalog
         self._seat_maps: dict[int, tuple[float, asyncio.Task[bytes]]] = {}
 
     def routes(self) -> list[Route]:
         return [
-            Route("/v1/holds", self.reserve, methods=["POST"]),
             Route("/v1/holds/{hold_id}", self.read_hold, methods=["GET"]),
-            Route("/v1/holds/{hold_id}/paying", self.start_payment, methods=["POST"]),
-            Route("/v1/holds/{hold_id}/confirm", self.confirm, methods=["POST"]),
-            Route("/v1/holds/{hold_id}/release", self.release, methods=["POST"]),
-            Route("/v1/holds/{hold_id}/extend", self.extend, methods=["POST"]),
             Route("/v1/skus/{sku}", self.read_sku, methods=["GET"]),
             Route("/v1/skus/{sku}/seats", self.read_seats, methods=["GET"]),
         ]
 
-    async def reserve(self, request: Request) -> Response:
-        callers = await self._callers.reservers(request)
-        key = read_key(request.headers.get("idempotency-key"))
-        body = await read_json(request, ReserveBody)
-        callers = for_buyer(callers, body.buyer)
-        items = await self._catalog.items(line.sku for line in body.lines)
-        wants = sum_lines(
-            body.lines,
-            {name: item.id for name, item in items.items()},
-            {name: item.kind for name, item in items.items()},
-        )
-        outcome: Done | Refused = Refused("not-found")
-        for caller in callers:
-            outcome = await self._stock.reserve(
-                Reservation(
-                    lead=items[body.lines[0].sku].id,
-                    wants=wants,
-                    lines=body.lines,
-                    keyed=Keyed(f"{caller.name}:reserve", key, fingerprint([body, caller.owner])),
-                    actor=caller.name,
-                    owner=caller.owner,
-                    buyer=caller.buyer,
-                    room=caller.room,
-                )
-            )
-            if not (isinstance(outcome, Refused) and outcome.code == "other-room"):
-                break
-        return _say(outcome, 201, pass_shown=callers[0].room is not None)
-
     async def read_hold(self, request: Request) -> Response:
-        callers = await self._callers.holders(request)
-        hold = _hold(request)
-        return await _as_holder(callers, lambda caller: self._stock.hold(hold, caller))
-
-    async def start_payment(self, request: Request) -> Response:
-        caller = await self._callers.shop(request)
-        body = await read_json(request, PayingBody)
-        return _say(await self._stock.start_payment(_hold(request), body.fence, caller.name, body.until))
-
-    async def confirm(self, request: Request) -> Response:
-        caller = await self._callers.shop(request)
-        key = read_key(request.headers.get("idempotency-key"))
-        body = await read_json(request, FenceBody)
-        hold = _hold(request)
-        keyed = Keyed(f"{caller.name}:confirm:{hold.id}", key, fingerprint(body))
-        return _say(await self._stock.confirm(hold, body.fence, caller.name, keyed))
-
-    async def release(self, request: Request) -> Response:
-        callers = await self._callers.holders(request)
-        body = await read_json(request, FenceBody)
-        hold = _hold(request)
-        return await _as_holder(callers, lambda caller: self._stock.release(hold, body.fence, caller))
-
-    async def extend(self, request: Request) -> Response:
-        callers = await self._callers.holders(request)
-        body = await read_json(request, ExtendBody)
-        hold = _hold(request)
-        return await _as_holder(callers, lambda caller: self._stock.extend(hold, body.fence, caller, body.seconds))
+        callers = await self._callers.holders(first_headers(request.scope))
+        hold = hold_name(request.path_params["hold_id"])
+        return as_response(said(await as_holder(callers, lambda caller: self._stock.hold(hold, caller))))
 
     async def read_sku(self, request: Request) -> Response:
         name = sku_name(request)
@@ -193,23 +121,3 @@ def hold_name(text: str) -> HoldName:
     if not 0 < sku_id < 1 << 31:
         raise Problem("not-found", "There is no such hold.")
     return HoldName(hold_id, sku_id)
-
-
-def _hold(request: Request) -> HoldName:
-    return hold_name(request.path_params["hold_id"])
-
-
-async def _as_holder(callers: list[Caller], verb: Callable[[str], Awaitable[Done | Refused]]) -> Response:
-    """Do `verb` as whichever of the callers shown has the hold; to all others it does not exist."""
-    outcome: Done | Refused = Refused("not-found")
-    for caller in callers:
-        outcome = await verb(caller.name)
-        if not (isinstance(outcome, Refused) and outcome.code == "not-found"):
-            break
-    return _say(outcome)
-
-
-def _say(outcome: Done | Refused, status: int = 200, *, pass_shown: bool = True) -> Response:
-    if isinstance(outcome, Refused):
-        raise refusal(outcome, pass_shown=pass_shown)
-    return done_response(outcome, status)

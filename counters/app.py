@@ -8,27 +8,31 @@ from starlette.applications import Starlette
 
 from admission.trust import Trust
 from chassis.database import STORE_AWAY, Pool, make_pool
-from chassis.http import create_app
 from chassis.keys import ApiKeys
 from chassis.loops import Loop
 from chassis.settings import Settings
+from chassis.shell import App, create_app
 from counters.admin_api import AdminApi
 from counters.api import StockApi
 from counters.callers import Callers
+from counters.catalog import Catalog
 from counters.functions import verbs_schema
+from counters.hot import HotVerbs
 from counters.openapi import openapi_route
 from counters.store import Stock
 
 TRUST_INTERVAL_SECONDS = 1.0
 
 
-def create(settings: Settings | None = None) -> Starlette:
+def create(settings: Settings | None = None) -> App:
     """The app of `fairgate serve stock`."""
     settings = settings or Settings.from_environment()
     pool = make_pool(settings)
     keys = ApiKeys(pool)
     trust = Trust(pool)
     stock = Stock(pool)
+    callers = Callers(keys, trust)
+    catalog = Catalog(stock)
 
     async def schema() -> None:
         await migrated(pool)
@@ -46,11 +50,12 @@ def create(settings: Settings | None = None) -> Starlette:
             await loop
 
     return create_app(
-        [*StockApi(stock, Callers(keys, trust)).routes(), *AdminApi(stock, keys).routes(), openapi_route(settings)],
+        [*StockApi(stock, callers, catalog).routes(), *AdminApi(stock, keys).routes(), openapi_route(settings)],
         name="stock",
         settings=settings,
         lifespan=lifespan,
         checks={"schema": schema},
+        hot=HotVerbs(stock, callers, catalog).calls(),
     )
 
 

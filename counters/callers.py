@@ -1,16 +1,18 @@
 """Who asks: a shop's server with its key, or a buyer with a pass; and what each may do to a hold."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable
 
-from starlette.requests import Request
+import msgspec
+from starlette.requests import cookie_parser
 
 from admission.passes import Pass, PassRefused
 from admission.trust import Trust
+from chassis.hot import Headers
 from chassis.http import invalid_fields
 from chassis.keys import ApiKeys
 from chassis.problems import Problem
+from counters.rules import Done, Refused
 
 PASS_COOKIES_MAX = 8
 PASS_COOKIES = ("__Host-fairgate-pass-", "fairgate-pass-")
@@ -24,8 +26,7 @@ _REFUSALS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """`name` acts on holds: shop:client or buyer:room:ticket. `owner`, `buyer` and `room` come from the pass that was shown."""
 
     name: str
@@ -35,19 +36,19 @@ class Caller:
 
 
 class Callers:
-    """Reads callers from requests; passes are verified in process."""
+    """Reads callers from requests' headers; passes are verified in process."""
 
     def __init__(self, keys: ApiKeys, trust: Trust) -> None:
         self._keys = keys
         self._trust = trust
 
-    async def reservers(self, request: Request) -> list[Caller]:
+    async def reservers(self, headers: Headers) -> list[Caller]:
         """Who may be reserving: a shop, with or without the buyer's live pass, or a buyer with it.
 
         Several only where cookies of several rooms are shown: the SKU's room tells which one is meant.
         """
-        shop = await self._shop(request) if "authorization" in request.headers else None
-        tokens = pass_tokens(request)
+        shop = await self._shop(headers) if b"authorization" in headers else None
+        tokens = pass_tokens(headers)
         if not tokens:
             if shop is None:
                 raise Problem("pass-required", "Send a live pass as Fairgate-Pass, or a shop key.")
@@ -55,21 +56,22 @@ class Callers:
         shown = self._each(tokens, lambda token: self._trust.verifier.verify(token, None, time.time()))
         return [Caller(shop or _owner(one), _owner(one), one.identity or _owner(one), one.room) for one in shown]
 
-    async def holders(self, request: Request) -> list[Caller]:
+    async def holders(self, headers: Headers) -> list[Caller]:
         """Who may be reading, extending or releasing: a shop, or a buyer with any pass of its ticket, expired ones too."""
-        if "authorization" in request.headers:
-            return [Caller(await self._shop(request))]
-        tokens = pass_tokens(request)
+        if b"authorization" in headers:
+            return [Caller(await self._shop(headers))]
+        tokens = pass_tokens(headers)
         if not tokens:
             raise Problem("pass-required", "Send a pass as Fairgate-Pass, or a shop key.")
         return [Caller(_owner(shown)) for shown in self._each(tokens, self._trust.verifier.read)]
 
-    async def shop(self, request: Request) -> Caller:
+    async def shop(self, headers: Headers) -> Caller:
         """Who says that money moves: a shop's server alone. A browser must not be able to say that it has paid."""
-        return Caller(await self._shop(request))
+        return Caller(await self._shop(headers))
 
-    async def _shop(self, request: Request) -> str:
-        return f"shop:{(await self._keys.actor(request, 'shop')).client}"
+    async def _shop(self, headers: Headers) -> str:
+        shown = headers.get(b"authorization", b"").decode("latin-1")
+        return f"shop:{(await self._keys.bearer(shown, 'shop')).client}"
 
     def _each(self, tokens: list[str], read: Callable[[str], Pass]) -> list[Pass]:
         """The passes that `read` accepts; an old cookie beside a good one does no harm. Raises when it accepts none."""
@@ -91,16 +93,28 @@ def for_buyer(callers: list[Caller], buyer: str | None) -> list[Caller]:
         return callers
     if callers[0].owner is not None:
         raise invalid_fields([("/buyer", "a pass is shown: it says who buys")])
-    return [replace(caller, buyer=buyer) for caller in callers]
+    return [msgspec.structs.replace(caller, buyer=buyer) for caller in callers]
 
 
-def pass_tokens(request: Request) -> list[str]:
+async def as_holder(callers: list[Caller], verb: Callable[[str], Awaitable[Done | Refused]]) -> Done | Refused:
+    """Do `verb` as whichever of the callers shown has the hold; to all others it does not exist."""
+    outcome: Done | Refused = Refused("not-found")
+    for caller in callers:
+        outcome = await verb(caller.name)
+        if not (isinstance(outcome, Refused) and outcome.code == "not-found"):
+            break
+    return outcome
+
+
+def pass_tokens(headers: Headers) -> list[str]:
     """The pass in the header, else those in the cookies of whichever rooms."""
-    header = request.headers.get("fairgate-pass")
+    header = headers.get(b"fairgate-pass")
     if header:
-        return [header]
-    cookies = [value for name, value in request.cookies.items() if name.startswith(PASS_COOKIES)]
-    return cookies[:PASS_COOKIES_MAX]
+        return [header.decode("latin-1")]
+    if b"cookie" not in headers:
+        return []
+    cookies = cookie_parser(headers[b"cookie"].decode("latin-1"))
+    return [value for name, value in cookies.items() if name.startswith(PASS_COOKIES)][:PASS_COOKIES_MAX]
 
 
 def _owner(shown: Pass) -> str:

@@ -13,10 +13,10 @@ from starlette.applications import Starlette
 
 from admission.redis_bond import RedisBond
 from chassis.database import Pool, make_pool
-from chassis.http import create_app
 from chassis.leases import Lease
 from chassis.loops import Loop
 from chassis.settings import Settings
+from chassis.shell import create_app
 from counters.app import migrated
 from counters.store import Stock
 from reconciler.jobs import Job, Rebalance, RepairDrift, Report, SettlePayments, Sweep

@@ -11,9 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from chassis.http import create_app, json_response, read_json
+from chassis.http import json_response, read_json
 from chassis.problems import PROBLEMS, Problem, busy
 from chassis.settings import Settings
+from chassis.shell import create_app
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True):

@@ -26,13 +26,15 @@ def document() -> dict[str, Any]:
 
 
 async def served_calls(settings: Settings) -> set[tuple[str, str]]:
-    """The (method, path) pairs that the service routes."""
-    return {
+    """The (method, path) pairs that the service serves."""
+    app = create(settings)
+    routed = {
         (method, route.path)
-        for route in create(settings).routes
+        for route in app.routes
         if isinstance(route, Route)
         for method in (route.methods or set()) - {"HEAD"}
     }
+    return routed | {("POST", call.path) for call in app.hot}
 
 
 async def test_the_document_has_every_call_and_no_other(document: dict[str, Any], settings: Settings) -> None:

@@ -15,9 +15,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.templating import Jinja2Templates
 
-from chassis.http import Shell, json_response
+from chassis.http import json_response
 from chassis.problems import Problem, problem_response
 from chassis.settings import SettingsError
+from chassis.shell import Shell
 from fairgate.shop.api import Api
 from fairgate.shop.checkout import Checkout
 from fairgate.shop.inquiry import Inquiry

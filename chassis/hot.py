@@ -1,0 +1,74 @@
+"""The short road: hot calls are plain functions from what was asked to an answer, served before the router sees them.
+
+They are held to everything that the shell promises of any other call.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+from starlette.types import Receive, Scope
+
+from chassis.answer import Answer
+from chassis.http import decode, must_be_json
+from chassis.intake import Intake
+
+_NAMED = re.compile(r"(.*)/{\w+}/(\w+)")
+T = TypeVar("T")
+Headers = Mapping[bytes, bytes]
+
+
+class Asked:
+    """One request: its headers, `name` (what stands in its path's place for a name, or ""), and its body when asked for."""
+
+    __slots__ = ("_intake", "_receive", "headers", "name")
+
+    def __init__(self, headers: Headers, name: str, receive: Receive, intake: Intake) -> None:
+        self.headers = headers
+        self.name = name
+        self._receive = receive
+        self._intake = intake
+
+    def header(self, name: bytes) -> str | None:
+        """The header of that lower-case name."""
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+    async def json(self, decoder: msgspec.json.Decoder[T]) -> T:
+        """The body. Raises Problem: unsupported-media-type, too-large, malformed, or invalid with a pointer to the field."""
+        must_be_json(self.header(b"content-type"))
+        return decode(await self._intake.read(self._receive), decoder)
+
+
+@dataclass(frozen=True, slots=True)
+class HotCall:
+    """A POST to `path`, which may have a name in the last place but one: /v1/holds/{hold_id}/confirm."""
+
+    path: str
+    serve: Callable[[Asked], Awaitable[Answer]]
+
+
+class HotCalls:
+    """The hot calls of a process, found by two slices and a look-up."""
+
+    def __init__(self, calls: Sequence[HotCall]) -> None:
+        self._plain = {call.path: call for call in calls if "{" not in call.path}
+        self._named = {(group, verb): call for call in calls for group, verb in _NAMED.findall(call.path)}
+
+    def find(self, scope: Scope) -> tuple[HotCall, str] | None:
+        """The call at the request's path, whatever its method, and the name in the path; None when it is not a hot one."""
+        path: str = scope["path"].removeprefix(scope["root_path"])
+        call = self._plain.get(path)
+        if call is not None:
+            return call, ""
+        head, _, verb = path.rpartition("/")
+        group, _, name = head.rpartition("/")
+        call = self._named.get((group, verb)) if name else None
+        return None if call is None else (call, name)
+
+
+def first_headers(scope: Scope) -> Headers:
+    """The request's headers by lower-case name, the first of each."""
+    return dict(reversed(scope["headers"]))
