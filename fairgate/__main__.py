@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from fairgate.cli import demo, hold, keys, reconcile, room, serve, sku, up
+from fairgate.cli import bench, demo, hold, keys, reconcile, room, serve, sku, up
 
 app = typer.Typer(
     name="fairgate",
@@ -23,6 +23,7 @@ app.add_typer(hold.app, name="hold")
 app.command(epilog="Example: fairgate reconcile --once --json")(reconcile.reconcile)
 app.command(epilog="Example: fairgate audit --json")(reconcile.audit)
 app.add_typer(keys.app, name="keys")
+app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:
