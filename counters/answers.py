@@ -28,6 +28,7 @@ _SAYINGS: Mapping[Refusal, tuple[str, str]] = MappingProxyType(
         "buyer-limit": ("buyer-limit", "This buyer may not have more."),
         "buyer-missing": ("invalid", "This is limited per buyer: say who buys."),
         "not-found": ("not-found", "There is no such hold."),
+        "not-in-hold": ("invalid", "What is named is not a part of this hold."),
         "stale-fence": ("stale-fence", "The fence is not the hold's: what it stood for is over."),
         "hold-expired": ("hold-expired", "The hold ran past its deadline; its units are free again. Reserve anew."),
         "hold-released": ("hold-released", "The hold was released; its units are free again. Reserve anew."),
@@ -67,7 +68,9 @@ def refusal(refused: Refused, *, pass_shown: bool = True) -> Problem:
     if refused.code == "other-room" and not pass_shown:
         code = "pass-required"
     if refused.code == "no-such-seat":
-        return invalid_fields([("/lines", f"no such seat: {seat}") for seat in _seats(refused)])
+        return invalid_fields([("/lines", f"no such seat: {seat}") for seat in _listed(refused, "seats")])
+    if refused.code == "not-in-hold":
+        return invalid_fields([(f"/lines/{place}", "is not a part of this hold") for place in _listed(refused, "lines")])
     if refused.code == "seats-missing":
         return invalid_fields([("/seats", "is missing: a new seated SKU comes with its seats")])
     if refused.code == "buyer-missing":
@@ -75,10 +78,10 @@ def refusal(refused: Refused, *, pass_shown: bool = True) -> Problem:
     return Problem(code, detail, headers=None, **refused.facts)
 
 
-def _seats(refused: Refused) -> list[object]:
-    seats = refused.facts["seats"]
-    assert isinstance(seats, list)
-    return seats
+def _listed(refused: Refused, fact: str) -> list[object]:
+    listed = refused.facts[fact]
+    assert isinstance(listed, list)
+    return listed
 
 
 @lru_cache(maxsize=1)

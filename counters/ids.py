@@ -1,4 +1,5 @@
-"""Ids of holds and operations: UUIDv7 (RFC 9562, section 5.7); a hold's last 32 bits are the number of its first SKU.
+"""Ids of holds, sales and operations: UUIDv7 (RFC 9562, section 5.7); the last 32 bits of a hold or sale are the number of
+its first SKU.
 
 An id names and gives no right: its random bits keep ids apart, nobody has to be unable to guess them.
 """
@@ -6,6 +7,8 @@ An id names and gives no right: its random bits keep ids apart, nobody has to be
 import random
 import time
 from uuid import UUID
+
+from asyncpg.pgproto import pgproto
 
 SKU_BITS = 32
 
@@ -20,11 +23,22 @@ def new_hold_id(sku_id: int) -> UUID:
     return _uuid7(random.getrandbits(12), random.getrandbits(62 - SKU_BITS) << SKU_BITS | sku_id)
 
 
+def new_sale_id(sku_id: int) -> UUID:
+    """An id like a hold's: a sale names its first SKU too."""
+    return new_hold_id(sku_id)
+
+
 def sku_of_hold(hold_id: UUID) -> int:
-    """The number of the hold's first SKU."""
+    """The number of the first SKU of the hold, or of the sale, that has this id."""
     return hold_id.int & (1 << SKU_BITS) - 1
 
 
 def _uuid7(high: int, low: int) -> UUID:
     milliseconds = time.time_ns() // 1_000_000
-    return UUID(int=(milliseconds & (1 << 48) - 1) << 80 | 0x7 << 76 | high << 64 | 0b10 << 62 | low)
+    number = (milliseconds & (1 << 48) - 1) << 80 | 0x7 << 76 | high << 64 | 0b10 << 62 | low
+    return quick_uuid(number.to_bytes(16, "big"))
+
+
+def quick_uuid(raw: bytes) -> UUID:
+    """The UUID of these 16 bytes, as the driver makes them: ten times as fast as the standard library's, else the same."""
+    return pgproto.UUID(raw)

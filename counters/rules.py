@@ -16,6 +16,7 @@ import orjson
 from chassis.http import invalid_fields
 from chassis.moments import Moment, keep_in_utc
 from chassis.problems import Problem
+from counters.ids import quick_uuid
 
 QUANTITY_MAX = 1_000
 LINES_MAX = 100
@@ -47,6 +48,7 @@ Refusal = Literal[
     "buyer-limit",
     "buyer-missing",
     "not-found",
+    "not-in-hold",
     "stale-fence",
     "hold-expired",
     "hold-released",
@@ -92,9 +94,39 @@ class ReserveBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 class FenceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """POST /v1/holds/{id}/confirm and /release."""
+    """POST /v1/holds/{id}/release."""
 
     fence: Fence
+
+
+class ConfirmBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """POST /v1/holds/{id}/confirm. `lines`: the part of the hold that is sold, the rest returns. `reacquire`: where the hold
+    has expired, take its units again if they are still free."""
+
+    fence: Fence
+    lines: Annotated[tuple[Line, ...], msgspec.Meta(min_length=1, max_length=LINES_MAX)] | None = None
+    reacquire: bool = False
+
+    def checked(self) -> "ConfirmBody":
+        """This body. Raises Problem invalid where a line names neither or both of quantity and seats, or a seat again."""
+        errors: list[tuple[str, str]] = []
+        named: set[tuple[str, str]] = set()
+        for index, line in enumerate(self.lines or ()):
+            if (line.quantity is None) == (line.seats is None):
+                errors.append((f"/lines/{index}", "name either a quantity or seats"))
+            seats = [(line.sku, seat) for seat in line.seats or ()]
+            if len(named.union(seats)) < len(named) + len(seats):
+                errors.append((f"/lines/{index}/seats", "names a seat twice"))
+            named.update(seats)
+        if errors:
+            raise invalid_fields(errors)
+        return self
+
+
+class CancelBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """POST /v1/sales/{id}/cancel."""
+
+    reason: Annotated[str, msgspec.Meta(min_length=1, max_length=500, pattern=PLAIN)]
 
 
 class PayingBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -201,8 +233,7 @@ class SkuSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         return msgspec.structs.replace(self, total=total)
 
 
-@dataclass(frozen=True, slots=True)
-class Want:
+class Want(msgspec.Struct, frozen=True):
     """One SKU's part of a cart, the lines of a SKU summed."""
 
     sku_id: int
@@ -210,8 +241,7 @@ class Want:
     seats: tuple[str, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Keyed:
+class Keyed(msgspec.Struct, frozen=True):
     """An idempotency key with what it is bound to: who asks for which operation, and the body's fingerprint."""
 
     scope: str
@@ -221,11 +251,10 @@ class Keyed:
     @property
     def slot(self) -> UUID:
         """What the key's record is found by: 128 bits of SHA-256 over scope and key, neither of which has a newline."""
-        return UUID(bytes=hashlib.sha256(f"{self.scope}\n{self.key}".encode()).digest()[:16])
+        return quick_uuid(hashlib.sha256(f"{self.scope}\n{self.key}".encode()).digest()[:16])
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(msgspec.Struct, frozen=True):
     """One reserve, read and checked: `wants` by SKU, the first line's SKU leading."""
 
     lead: int
@@ -254,12 +283,35 @@ class Reservation:
         ).decode()
 
 
-@dataclass(frozen=True, slots=True)
-class HoldName:
+class HoldName(msgspec.Struct, frozen=True):
     """A hold's id with the SKU number that it carries."""
 
     id: UUID
     sku_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaleName:
+    """A sale's id with the SKU number that it carries."""
+
+    id: UUID
+    sku_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """One confirm, read and checked: of the whole hold, or of the part that `lines` name."""
+
+    hold: HoldName
+    fence: int
+    caller: str
+    keyed: Keyed
+    lines: tuple[Line, ...] | None
+    reacquire: bool
+
+    @property
+    def lines_json(self) -> str | None:
+        return None if self.lines is None else msgspec.json.encode(self.lines).decode()
 
 
 _BARE_KEY = re.compile(r"[\x21-\x7e]{1,255}")

@@ -18,10 +18,22 @@ from prometheus_client import Counter
 from chassis.database import Pool
 from chassis.problems import busy
 from counters.calls import Verbs
-from counters.ids import new_operation_id
+from counters.confirms import Confirms
+from counters.ids import new_operation_id, new_sale_id
 from counters.lanes import LaneSettings
 from counters.reserves import Reserves
-from counters.rules import Done, HoldName, Keyed, Refusal, Refused, Reservation, SkuSettings
+from counters.rules import (
+    Confirmation,
+    Done,
+    HoldName,
+    Keyed,
+    Line,
+    Refusal,
+    Refused,
+    Reservation,
+    SaleName,
+    SkuSettings,
+)
 
 RECLAIMS_MAX = 8
 RECLAIM_BATCH = 500
@@ -115,6 +127,7 @@ class Stock:
     def __init__(self, pool: Pool, lanes: LaneSettings | None = None) -> None:
         self._verbs = Verbs(pool)
         self._reserves = Reserves(pool, lanes or LaneSettings(), self._reclaim)
+        self._confirms = Confirms(self._verbs, self._reclaim)
 
     async def reserve(self, wanted: Reservation) -> Done | Refused:
         """Hold what `wanted` asks for, all or nothing. A repeat with its key returns the first answer, replayed.
@@ -130,20 +143,38 @@ class Stock:
 
     async def start_payment(self, hold: HoldName, fence: int, caller: str, until: datetime | None) -> Done | Refused:
         """Let the hold wait for its payment. Repeating is harmless and never moves the deadline past the first start's."""
-        return (await self._decide("start_payment", hold.sku_id, hold.id, fence, caller, until)).judged()
+        return (await self._decide("start_payment", hold.sku_id, [hold.id], [fence], [caller], [until])).judged()
 
-    async def confirm(self, hold: HoldName, fence: int, caller: str, keyed: Keyed) -> Done | Refused:
-        """Sell what the hold holds. Whatever the key, a sold hold answers its one sale."""
-        outcome = await self._decide("confirm", hold.sku_id, hold.id, fence, caller, *_key(keyed), new_operation_id())
-        return outcome.judged()
+    async def confirm(
+        self,
+        hold: HoldName,
+        fence: int,
+        caller: str,
+        keyed: Keyed,
+        *,
+        lines: tuple[Line, ...] | None = None,
+        reacquire: bool = False,
+    ) -> Done | Refused:
+        """Sell what the hold holds, or the part that `lines` name; the rest returns. Whatever the key and the lines, a sold
+        hold answers its one sale. `reacquire`: an expired hold's units are taken again where they are still free."""
+        answer = await self._confirms.decide(Confirmation(hold, fence, caller, keyed, lines, reacquire))
+        OUTCOMES.labels("confirm", answer.outcome).inc()
+        return _Outcome(answer.outcome, answer.text).judged()
+
+    async def cancel(self, sale: SaleName, caller: str, reason: str) -> Done | Refused:
+        """Give a sale's units back to stock; cancelling twice is one cancel. The document is the sale's."""
+        return (await self._decide("cancel", sale.sku_id, sale.id, caller, reason, new_operation_id())).judged()
 
     async def release(self, hold: HoldName, fence: int | None, caller: str) -> Done | Refused:
         """Give the units back; releasing twice is one release."""
-        return (await self._decide("release", hold.sku_id, hold.id, fence, caller)).judged()
+        return (await self._decide("release", hold.sku_id, [hold.id], [fence], [caller])).judged()
 
     async def extend(self, hold: HoldName, fence: int, caller: str, seconds: int | None) -> Done | Refused:
         """Move the deadline further away; a repeat uses up another extension, and never brings it nearer."""
-        return (await self._decide("extend", hold.sku_id, hold.id, fence, caller, seconds)).judged()
+        outcome = await self._decide(
+            "extend", hold.sku_id, [hold.id], [fence], [caller], [seconds], [new_operation_id()]
+        )
+        return outcome.judged()
 
     async def resolve(
         self,
@@ -155,7 +186,9 @@ class Stock:
         reason: str | None,
     ) -> Done | Refused:
         """End a hold that waits for its payment, or mark it as stuck; repeating gives the same."""
-        return (await self._decide("resolve", hold.sku_id, hold.id, outcome, overdue_only, actor, reason)).judged()
+        sale_id = new_sale_id(hold.sku_id)
+        resolved = await self._decide("resolve", hold.sku_id, hold.id, outcome, overdue_only, actor, reason, sale_id)
+        return resolved.judged()
 
     async def hold(self, hold: HoldName, caller: str | None) -> Done | Refused:
         """The hold as it stands now; a foreign one is not-found."""
@@ -219,6 +252,11 @@ class Stock:
         (row,) = await self._verbs.call("expire_due", sku_id, limit, skip_locked, actor)
         return Expired(row["holds"], row["units"])
 
+    async def prune(self, sku_id: int, before: datetime, limit: int) -> int:
+        """Forget at most `limit` of the SKU's keys older than `before` (at least 24 hours) whose hold has ended; how many."""
+        (row,) = await self._verbs.call("prune", sku_id, before, limit)
+        return int(row["pruned"])
+
     async def rebalance(self, sku_id: int, tolerance: int, actor: str = "reconciler") -> int:
         """Even out the SKU's sub-counters unless all are within `tolerance` units of their share; the units moved."""
         (row,) = await self._verbs.call("rebalance", sku_id, tolerance, actor, new_operation_id())
@@ -264,10 +302,6 @@ class _PutDocument(msgspec.Struct, frozen=True):
 def _rules(name: str, settings: SkuSettings) -> dict[str, object]:
     rules = msgspec.to_builtins(settings) | {"name": name}
     return {"seats": rules.pop("seats"), "rules": rules}
-
-
-def _key(keyed: Keyed) -> tuple[UUID, bytes]:
-    return keyed.slot, keyed.fingerprint
 
 
 def _text(value: object) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from chassis.database import Connection, Pool
 from counters.functions import verbs_schema
-from counters.ids import new_hold_id, new_operation_id
+from counters.ids import new_hold_id, new_operation_id, new_sale_id
 from counters.rules import Line, Refused
 from tests.line_world import until
 from tests.stock_world import Held, World, codes, held, reserve_key
@@ -41,6 +41,23 @@ class First:
             "reserve", sku, [new_hold_id(sku)], [keyed.slot], [keyed.fingerprint], [0], [quantity],
             [f'[{{"sku":"ticket","quantity":{quantity}}}]'], [None], ["shop:box"], [None], [None], [new_operation_id()],
         )  # fmt: skip
+
+    async def confirm(self, hold: Held) -> str:
+        """A confirm of the whole hold by its shop."""
+        return await self.call(
+            "confirm", hold.name.sku_id, [hold.name.id], [hold.fence], ["shop:box"], [new_operation_id()], [b"f"],
+            [new_operation_id()], [new_sale_id(hold.name.sku_id)],
+        )  # fmt: skip
+
+    async def release(self, hold: Held) -> str:
+        """A release by the hold's shop."""
+        return await self.call("release", hold.name.sku_id, [hold.name.id], [hold.fence], ["shop:box"])
+
+    async def extend(self, hold: Held, seconds: int) -> str:
+        """An extension by the hold's shop."""
+        return await self.call(
+            "extend", hold.name.sku_id, [hold.name.id], [hold.fence], ["shop:box"], [seconds], [new_operation_id()]
+        )
 
 
 @contextlib.asynccontextmanager
@@ -141,10 +158,7 @@ async def test_a_confirm_in_time_stands_although_the_sweep_comes_before_it_commi
     hold = await world.hold()
     await ends_soon(world, hold)
     async with first(world) as shop:
-        outcome = await shop.call(
-            "confirm", hold.name.sku_id, hold.name.id, hold.fence, "shop:box", new_operation_id(), b"f", new_operation_id()
-        )
-        assert outcome == "done"
+        assert await shop.confirm(hold) == "done"
         await due(world, hold)
         assert (await world.stock.expire_due()).holds == 0, "the sweep passes over what somebody is deciding"
         second = await waits(world, world.stock.expire_due(hold.name.sku_id, skip_locked=False))
@@ -158,7 +172,7 @@ async def test_an_extension_in_time_stands_although_the_reclaim_comes_before_it_
     hold = await world.hold()
     await ends_soon(world, hold)
     async with first(world) as buyer:
-        assert await buyer.call("extend", hold.name.sku_id, hold.name.id, hold.fence, "shop:box", 600) == "done"
+        assert await buyer.extend(hold, 600) == "done"
         await due(world, hold)
         second = await waits(world, world.reserve(Line("ticket", 1)))
     assert codes([await second]) == ["sold-out"]
@@ -172,12 +186,10 @@ async def test_confirm_and_release_meet_and_the_first_one_stands(world: World, w
     call: Any
     async with first(world) as one:
         if word == "hold-sold":
-            await one.call(
-                "confirm", hold.name.sku_id, hold.name.id, hold.fence, "shop:box", new_operation_id(), b"f", new_operation_id()
-            )
+            await one.confirm(hold)
             call = world.stock.release(hold.name, hold.fence, "shop:box")
         else:
-            await one.call("release", hold.name.sku_id, hold.name.id, hold.fence, "shop:box")
+            await one.release(hold)
             call = world.confirm(hold)
         second = await waits(world, call)
     assert codes([await second]) == [word]
@@ -199,7 +211,7 @@ async def test_books_read_beside_an_open_transaction_balance(world: World) -> No
     hold = await world.hold()
     async with first(world) as buyer:
         await buyer.reserve(sku.id, "k", 3)
-        await buyer.call("release", hold.name.sku_id, hold.name.id, hold.fence, "shop:box")
+        await buyer.release(hold)
         assert await world.faults() == []
         (level,) = await world.stock.levels()
         second = await waits(world, world.stock.repair(level, dry_run=False, actor="test"))

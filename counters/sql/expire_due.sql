@@ -34,7 +34,7 @@ BEGIN
     IF holds > 0 THEN
         PERFORM stock_verbs.lock_parts(v_skus, v_ids);
         BEGIN
-            units := stock_verbs.finish(v_skus, v_ids, 'expired', p_actor, NULL);
+            units := stock_verbs.finish(v_skus, v_ids, 'expired', array_fill(p_actor, ARRAY[holds]), NULL);
         EXCEPTION WHEN check_violation THEN
             SELECT * INTO holds, units FROM stock_verbs.expire_singly(v_skus, v_ids, p_actor);
         END;
@@ -51,7 +51,8 @@ BEGIN
     units := 0;
     FOR place IN 1 .. cardinality(p_holds) LOOP
         BEGIN
-            units := units + stock_verbs.finish(p_skus[place:place], p_holds[place:place], 'expired', p_actor, NULL);
+            units := units + stock_verbs.finish(
+                p_skus[place:place], p_holds[place:place], 'expired', ARRAY[p_actor], NULL);
             holds := holds + 1;
         EXCEPTION WHEN check_violation THEN
             CONTINUE;
