@@ -91,6 +91,12 @@ class Lanes:
         return await self._lanes[spread(unit) % len(self._lanes)].ask(verb, sku_id, unit, arguments)
 
 
+def full(verb: str) -> Problem:
+    """The problem of a call that finds too many waiting already: it is not even sent."""
+    FULL.labels(verb).inc()
+    return busy("The stock has more to do than it can bear now; nothing was changed. Try again.")
+
+
 def spread(unit: UUID) -> int:
     """63 bits that spread keys' slots and holds' ids over lanes and sub-counters, the same at every retry."""
     return unit.int >> 65
@@ -117,8 +123,7 @@ class Lane:
     async def ask(self, verb: str, sku_id: int, unit: UUID, arguments: tuple[object, ...]) -> Answer:
         """What `verb` answers to these arguments. Raises Problem busy (full, away, too slow) or key-in-flight."""
         if len(self._queue) >= self._queue_max:
-            FULL.labels(verb).inc()
-            raise busy("The stock has more to do than it can bear now; nothing was changed. Try again.")
+            raise full(verb)
         loop = asyncio.get_running_loop()
         member = Member(Group(verb, sku_id), unit, arguments, time.monotonic(), loop.create_future())
         self._queue.add(member)

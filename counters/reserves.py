@@ -13,7 +13,7 @@ from chassis.database import Pool
 from chassis.problems import busy
 from counters.calls import Verbs
 from counters.ids import new_hold_id, new_operation_id
-from counters.lanes import Answer, Lane, Lanes, LaneSettings, spread
+from counters.lanes import Answer, Lane, Lanes, LaneSettings, full, spread
 from counters.rules import Reservation, Want
 
 ROUNDS_MAX = 8
@@ -38,6 +38,8 @@ class Reserves:
         self._reclaim = reclaim
         self._reclaiming: dict[int, asyncio.Task[object]] = {}
         self._dry_until: dict[int, float] = {}
+        self._carts = 0
+        self._carts_max = settings.queue_max
 
     async def decide(self, wanted: Reservation) -> Answer:
         """What becomes of `wanted`; the outcomes stand in the heads of reserve.sql, reserve_tail.sql and reserve_cart.sql.
@@ -77,10 +79,16 @@ class Reserves:
         return await self._tail.ask("reserve_tail", wanted.lead, slot, arguments)
 
     async def _cart(self, wanted: Reservation, ids: _Ids) -> Answer:
-        (row,) = await self._verbs.call(
-            "reserve_cart", wanted.lead, ids.hold, wanted.wants_json, wanted.lines_json, wanted.room,
-            wanted.actor, wanted.owner, wanted.buyer, wanted.keyed.slot, wanted.keyed.fingerprint, ids.operation,
-        )  # fmt: skip
+        if self._carts >= self._carts_max:
+            raise full("reserve_cart")
+        self._carts += 1
+        try:
+            (row,) = await self._verbs.call(
+                "reserve_cart", wanted.lead, ids.hold, wanted.wants_json, wanted.lines_json, wanted.room,
+                wanted.actor, wanted.owner, wanted.buyer, wanted.keyed.slot, wanted.keyed.fingerprint, ids.operation,
+            )  # fmt: skip
+        finally:
+            self._carts -= 1
         return Answer(row["outcome"], row["answer"])
 
     async def _rounds(self, wanted: Reservation, ask: Callable[[], Awaitable[Answer]]) -> Answer:

@@ -58,6 +58,9 @@ BEGIN
     v_hold.id := p_hold;
     v_hold.state := 'held';
     v_hold.lines := p_lines;
+    v_hold.backordered := (
+        SELECT coalesce(sum(stock_verbs.beyond_total(want.sku_id, want.quantity)), 0)
+          FROM stock_verbs.wants(p_wants) AS want WHERE want.seats IS NULL);
     v_hold.expires_at := v_now + make_interval(secs => (SELECT min(hold_seconds) FROM stock.skus WHERE id = ANY (v_skus)));
     v_hold.fence := 1 + greatest(
         (SELECT max(fence) FROM stock.sub_counters WHERE sku_id = ANY (v_skus)),
@@ -70,9 +73,9 @@ BEGIN
         RETURN QUERY SELECT * FROM stock_verbs.recorded_first(p_sku, p_slot, p_fingerprint, p_operation);
         RETURN;
     END IF;
-    INSERT INTO stock.holds (sku_id, id, fence, expires_at, actor, owner, buyer, lines, quantity, created_at)
+    INSERT INTO stock.holds (sku_id, id, fence, expires_at, actor, owner, buyer, lines, quantity, backordered, created_at)
     VALUES (p_sku, p_hold, v_hold.fence, v_hold.expires_at, p_actor, p_owner, p_buyer, p_lines,
-            (SELECT sum(want.quantity) FROM stock_verbs.wants(p_wants) AS want), v_now);
+            (SELECT sum(want.quantity) FROM stock_verbs.wants(p_wants) AS want), v_hold.backordered, v_now);
     FOR v_want IN SELECT * FROM stock_verbs.wants(p_wants) LOOP
         PERFORM stock_verbs.take(v_want.sku_id, v_want.quantity, v_want.seats, v_hold, p_sku, p_buyer, p_actor, p_operation);
     END LOOP;

@@ -1,44 +1,41 @@
 -- Move one SKU's part of a granted cart from available to held. Shared by reserve_cart; never called from outside.
 --
 -- The caller holds the locks of all the SKU's sub-counters and of the seats, and knows that there is enough.
--- Units come from as few sub-counters as possible, fullest first, inactive ones too: nothing free is out of reach here.
+-- Units come from as few sub-counters as possible, fullest first, inactive ones too: nothing free is out of reach here. What
+-- may be sold beyond the total comes last, and is marked.
 CREATE OR REPLACE FUNCTION stock_verbs.take(
     p_sku integer, p_quantity bigint, p_seats text[], p_hold stock.holds, p_lead integer,
     p_buyer text, p_actor text, p_operation uuid
 ) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_counter record;
-    v_missing bigint := p_quantity;
-    v_units   bigint;
+    v_now   timestamptz := clock_timestamp();
+    v_stock record;
+    v_given record;
+    v_seats bigint;
 BEGIN
-    IF p_seats IS NOT NULL THEN
-        UPDATE stock.seats SET state = 'held', hold_id = p_hold.id, fence = p_hold.fence
-         WHERE sku_id = p_sku AND seat = ANY (p_seats) AND state = 'available';
-        GET DIAGNOSTICS v_units = ROW_COUNT;
-        IF v_units <> p_quantity THEN
-            RAISE EXCEPTION 'a seat of SKU % was taken under our lock', p_sku USING ERRCODE = 'integrity_constraint_violation';
-        END IF;
-        INSERT INTO stock.hold_parts (sku_id, hold_id, shard, lead_sku_id, quantity, seats, buyer)
-        VALUES (p_sku, p_hold.id, -1, p_lead, p_quantity, p_seats, p_buyer);
-        INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, seats, seat_state, held_delta, hold_id, actor)
-        VALUES (p_sku, p_operation, 'reserve', -1, p_seats, 'held', p_quantity, p_hold.id, p_actor);
+    IF p_seats IS NULL THEN
+        SELECT * INTO v_stock FROM stock_verbs.tail_stock(p_sku, v_now);
+        SELECT * INTO v_given FROM stock_verbs.tail_give(
+            ARRAY['granted'], ARRAY[p_quantity], 0, v_stock.shards, v_stock.units, v_stock.beyond);
+        PERFORM stock_verbs.write_parts(
+            p_sku, p_lead, v_now, ARRAY[p_hold.id], ARRAY[p_actor], ARRAY[p_buyer], ARRAY[p_operation], ARRAY[p_hold.fence],
+            v_given.places, v_given.shards, v_given.units, v_given.backorders);
         RETURN;
     END IF;
-    FOR v_counter IN
-        SELECT shard, total + allowance - held - sold AS free FROM stock.sub_counters
-         WHERE sku_id = p_sku AND total + allowance - held - sold > 0 ORDER BY free DESC, shard
-    LOOP
-        EXIT WHEN v_missing = 0;
-        v_units := least(v_missing, v_counter.free);
-        v_missing := v_missing - v_units;
-        UPDATE stock.sub_counters SET held = held + v_units, fence = p_hold.fence
-         WHERE sku_id = p_sku AND shard = v_counter.shard;
-        INSERT INTO stock.hold_parts (sku_id, hold_id, shard, lead_sku_id, quantity, buyer)
-        VALUES (p_sku, p_hold.id, v_counter.shard, p_lead, v_units, p_buyer);
-        INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, held_delta, hold_id, actor)
-        VALUES (p_sku, p_operation, 'reserve', v_counter.shard, v_units, p_hold.id, p_actor);
-    END LOOP;
-    IF v_missing > 0 THEN
-        RAISE EXCEPTION 'units of SKU % were taken under our locks', p_sku USING ERRCODE = 'integrity_constraint_violation';
+    UPDATE stock.seats SET state = 'held', hold_id = p_hold.id, fence = p_hold.fence
+     WHERE sku_id = p_sku AND seat = ANY (p_seats) AND state = 'available';
+    GET DIAGNOSTICS v_seats = ROW_COUNT;
+    IF v_seats <> p_quantity THEN
+        RAISE EXCEPTION 'a seat of SKU % was taken under our lock', p_sku USING ERRCODE = 'integrity_constraint_violation';
     END IF;
+    INSERT INTO stock.hold_parts (sku_id, hold_id, shard, lead_sku_id, quantity, seats, buyer)
+    VALUES (p_sku, p_hold.id, -1, p_lead, p_quantity, p_seats, p_buyer);
+    INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, seats, seat_state, held_delta, hold_id, actor, at)
+    VALUES (p_sku, p_operation, 'reserve', -1, p_seats, 'held', p_quantity, p_hold.id, p_actor, v_now);
 END $$;
+
+-- How many of p_quantity units would be beyond the SKU's total. The caller holds the locks of its sub-counters.
+CREATE OR REPLACE FUNCTION stock_verbs.beyond_total(p_sku integer, p_quantity bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT greatest(p_quantity - coalesce(sum(greatest(total - held - sold, 0)), 0), 0)::bigint
+      FROM stock.sub_counters WHERE sku_id = p_sku
+$$;

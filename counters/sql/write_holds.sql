@@ -1,5 +1,5 @@
--- Write down the holds of a statement's members: keys, holds, parts, ledger and sub-counters. Shared by reserve and
--- reserve_tail; never called from outside.
+-- Write down the holds of a statement's members: keys, holds, parts, ledger and sub-counters. Shared by reserve,
+-- reserve_tail and take; never called from outside.
 --
 -- The caller has locked the sub-counters and knows that they have what p_units takes. p_outcomes: by member, 'granted' or
 -- why not; p_fences: its fence, null unless granted. p_places, p_shards, p_units, p_backorders: the parts: which member takes
@@ -47,7 +47,7 @@ BEGIN
                AS member (hold, fence, actor, owner, buyer, lines, quantity, back)
          WHERE fence IS NOT NULL;
         PERFORM stock_verbs.write_parts(
-            p_sku.id, p_now, p_holds, p_actors, p_buyers, p_operations, p_fences, p_places, p_shards, p_units, p_backorders);
+            p_sku.id, p_sku.id, p_now, p_holds, p_actors, p_buyers, p_operations, p_fences, p_places, p_shards, p_units, p_backorders);
     END IF;
     IF p_outcomes <@ ARRAY['granted', 'tail'] THEN
         RETURN QUERY SELECT member.place::integer, member.outcome, CASE member.outcome WHEN 'granted' THEN member.answer END
@@ -65,9 +65,10 @@ BEGIN
                  ON member.outcome NOT IN ('granted', 'tail') AND record.slot = p_slots[member.place] AND record.sku_id = p_sku.id;
 END $$;
 
--- The parts of the members that have a fence: where their units come from, in the ledger and off the sub-counters.
+-- The parts of the members that have a fence: where their units come from, in the ledger and off the sub-counters. p_lead: the
+-- SKU that leads their holds.
 CREATE OR REPLACE FUNCTION stock_verbs.write_parts(
-    p_sku integer, p_now timestamptz, p_holds uuid[], p_actors text[], p_buyers text[], p_operations uuid[],
+    p_sku integer, p_lead integer, p_now timestamptz, p_holds uuid[], p_actors text[], p_buyers text[], p_operations uuid[],
     p_fences bigint[], p_places integer[], p_shards integer[], p_units bigint[], p_backorders bigint[]
 ) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -82,7 +83,7 @@ BEGIN
          WHERE p_fences[at] IS NOT NULL GROUP BY at, shard
     ), kept AS (
         INSERT INTO stock.hold_parts (sku_id, hold_id, shard, lead_sku_id, quantity, backordered, buyer)
-        SELECT p_sku, p_holds[at], shard, p_sku, units, back, p_buyers[at] FROM part)
+        SELECT p_sku, p_holds[at], shard, p_lead, units, back, p_buyers[at] FROM part)
     INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, held_delta, hold_id, actor, at)
     SELECT p_sku, p_operations[part.at], 'reserve', shard, units, p_holds[part.at], p_actors[part.at], p_now
       FROM part ORDER BY part.at, shard;
