@@ -285,26 +285,6 @@ async def test_an_expired_cart_comes_back_whole(world: World) -> None:
     assert await world.faults() == []
 
 
-async def test_a_seat_is_granted_once_and_opposite_orders_never_deadlock(world: World) -> None:
-    await world.seated(rows=4, seats=10)
-    names = [f"{row}-{number}" for row in "ABCD" for number in range(1, 11)]
-    chooser = random.Random(3)
-
-    async def buyer(number: int) -> Done | Refused:
-        wanted = chooser.sample(names, 4)
-        return await world.reserve(Line("hall", seats=tuple(reversed(wanted) if number % 2 else wanted)))
-
-    outcomes = await asyncio.gather(*(buyer(number) for number in range(200)))
-    assert set(codes(outcomes)) <= {"done", "seat-taken"}
-    taken = [seat for o in outcomes if isinstance(o, Done) for seat in orjson.loads(o.document)["lines"][0]["seats"]]
-    assert (
-        len(taken)
-        == len(set(taken))
-        == await world.pool.fetchval("SELECT count(*) FROM stock.seats WHERE state = 'held'")
-    )
-    assert await world.faults() == []
-
-
 async def test_a_taken_or_unknown_seat_is_named(world: World) -> None:
     await world.seated()
     held(await world.reserve(Line("hall", seats=("A-1",))))
