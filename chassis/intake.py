@@ -26,15 +26,16 @@ class Intake:
 
     async def read(self, receive: Receive) -> bytes:
         """The whole body. Raises Problem too-large or malformed (it came too slowly), or ClientDisconnect."""
-        bounded = self.bounded(receive)
-        message = await bounded()
-        body: bytes = message.get("body", b"")
-        while message["type"] == "http.request" and message.get("more_body", False):
-            message = await bounded()
+        since = time.monotonic()
+        body: bytes = b""
+        while True:
+            message = await self._in_time(receive, since)
+            if message["type"] != "http.request":
+                raise ClientDisconnect
             body += message.get("body", b"")
-        if message["type"] != "http.request":
-            raise ClientDisconnect
-        return body
+            self._check_size(len(body))
+            if not message.get("more_body", False):
+                return body
 
     def bounded(self, receive: Receive) -> Receive:
         """`receive`, which raises Problem once the body is too large or too slow; what follows the body is not bounded."""
@@ -48,11 +49,14 @@ class Intake:
             if message["type"] == "http.request":
                 received_bytes += len(message.get("body", b""))
                 more = message.get("more_body", False)
-                if received_bytes > self._bytes_max:
-                    raise Problem("too-large", f"A body may have {self._bytes_max} bytes at most.")
+                self._check_size(received_bytes)
             return message
 
         return bounded
+
+    def _check_size(self, received_bytes: int) -> None:
+        if received_bytes > self._bytes_max:
+            raise Problem("too-large", f"A body may have {self._bytes_max} bytes at most.")
 
     async def _in_time(self, receive: Receive, since: float) -> Message:
         task = asyncio.current_task()

@@ -27,7 +27,7 @@ _SAYINGS: Mapping[Refusal, tuple[str, str]] = MappingProxyType(
         "no-such-seat": ("invalid", "There are no such seats."),
         "buyer-limit": ("buyer-limit", "This buyer may not have more."),
         "buyer-missing": ("invalid", "This is limited per buyer: say who buys."),
-        "not-found": ("not-found", "There is no such hold."),
+        "not-found": ("not-found", "There is no such hold or sale."),
         "not-in-hold": ("invalid", "What is named is not a part of this hold."),
         "stale-fence": ("stale-fence", "The fence is not the hold's: what it stood for is over."),
         "hold-expired": ("hold-expired", "The hold ran past its deadline; its units are free again. Reserve anew."),

@@ -1,4 +1,4 @@
-"""The stock API for buyers and shops, beside its hot calls: read a hold, and what is left of a SKU."""
+"""The stock API for buyers and shops, beside its hot calls: read a hold, cancel a sale, what is left of a SKU."""
 
 import asyncio
 import hashlib
@@ -13,13 +13,13 @@ from starlette.routing import Route
 
 from chassis.answer import as_response
 from chassis.hot import first_headers
-from chassis.http import json_response, timestamp
+from chassis.http import json_response, read_json, timestamp
 from chassis.problems import Problem
 from counters.answers import said
 from counters.callers import Callers, as_holder
 from counters.catalog import Catalog
 from counters.ids import sku_of_hold
-from counters.rules import SKU_NAME, HoldName
+from counters.rules import SKU_NAME, CancelBody, HoldName, SaleName
 from counters.store import Level, Stock
 
 SEAT_MAP_SECONDS = 0.5
@@ -38,6 +38,7 @@ class StockApi:
     def routes(self) -> list[Route]:
         return [
             Route("/v1/holds/{hold_id}", self.read_hold, methods=["GET"]),
+            Route("/v1/sales/{sale_id}/cancel", self.cancel, methods=["POST"]),
             Route("/v1/skus/{sku}", self.read_sku, methods=["GET"]),
             Route("/v1/skus/{sku}/seats", self.read_seats, methods=["GET"]),
         ]
@@ -46,6 +47,12 @@ class StockApi:
         callers = await self._callers.holders(first_headers(request.scope))
         hold = hold_name(request.path_params["hold_id"])
         return as_response(said(await as_holder(callers, lambda caller: self._stock.hold(hold, caller))))
+
+    async def cancel(self, request: Request) -> Response:
+        caller = await self._callers.shop(first_headers(request.scope))
+        body = await read_json(request, CancelBody)
+        sale = sale_name(request.path_params["sale_id"])
+        return as_response(said(await self._stock.cancel(sale, caller.name, body.reason)))
 
     async def read_sku(self, request: Request) -> Response:
         name = sku_name(request)
@@ -113,11 +120,20 @@ def no_sku(name: str) -> Problem:
 
 def hold_name(text: str) -> HoldName:
     """The hold that a path names. Raises Problem not-found for what cannot be one of our ids."""
+    return HoldName(*_id_and_sku(text, "hold"))
+
+
+def sale_name(text: str) -> SaleName:
+    """The sale that a path names. Raises Problem not-found for what cannot be one of our ids."""
+    return SaleName(*_id_and_sku(text, "sale"))
+
+
+def _id_and_sku(text: str, kind: str) -> tuple[UUID, int]:
     try:
-        hold_id = UUID(text)
+        found = UUID(text)
     except ValueError:
-        raise Problem("not-found", "There is no such hold.") from None
-    sku_id = sku_of_hold(hold_id)
+        raise Problem("not-found", f"There is no such {kind}.") from None
+    sku_id = sku_of_hold(found)
     if not 0 < sku_id < 1 << 31:
-        raise Problem("not-found", "There is no such hold.")
-    return HoldName(hold_id, sku_id)
+        raise Problem("not-found", f"There is no such {kind}.")
+    return found, sku_id

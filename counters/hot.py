@@ -10,8 +10,10 @@ from chassis.hot import Asked, HotCall
 from counters.answers import said
 from counters.api import hold_name
 from counters.callers import Callers, as_holder, for_buyer
+from counters.carts import sum_lines
 from counters.catalog import Catalog
 from counters.rules import (
+    ConfirmBody,
     Done,
     ExtendBody,
     FenceBody,
@@ -22,7 +24,6 @@ from counters.rules import (
     ReserveBody,
     fingerprint,
     read_key,
-    sum_lines,
 )
 from counters.store import Stock
 
@@ -36,6 +37,7 @@ class HotVerbs:
         self._catalog = catalog
         self._reserve_body = Decoder(ReserveBody)
         self._paying_body = Decoder(PayingBody)
+        self._confirm_body = Decoder(ConfirmBody)
         self._fence_body = Decoder(FenceBody)
         self._extend_body = Decoder(ExtendBody)
 
@@ -53,17 +55,14 @@ class HotVerbs:
         key = read_key(asked.header(b"idempotency-key"))
         body = await asked.json(self._reserve_body)
         callers = for_buyer(callers, body.buyer)
-        items = await self._catalog.items(line.sku for line in body.lines)
-        wants = sum_lines(
-            body.lines,
-            {name: item.id for name, item in items.items()},
-            {name: item.kind for name, item in items.items()},
-        )
+        items = await self._catalog.items([line.sku for line in body.lines])
+        lead = items[body.lines[0].sku]
+        wants = sum_lines(body.lines, items)
         outcome: Done | Refused = Refused("not-found")
         for caller in callers:
             outcome = await self._stock.reserve(
                 Reservation(
-                    lead=items[body.lines[0].sku].id,
+                    lead=lead.id,
                     wants=wants,
                     lines=body.lines,
                     keyed=Keyed(f"{caller.name}:reserve", key, fingerprint([body, caller.owner])),
@@ -71,6 +70,7 @@ class HotVerbs:
                     owner=caller.owner,
                     buyer=caller.buyer,
                     room=caller.room,
+                    batched=lead.batched,
                 )
             )
             if not (isinstance(outcome, Refused) and outcome.code == "other-room"):
@@ -85,10 +85,12 @@ class HotVerbs:
     async def confirm(self, asked: Asked) -> Answer:
         caller = await self._callers.shop(asked.headers)
         key = read_key(asked.header(b"idempotency-key"))
-        body = await asked.json(self._fence_body)
+        body = (await asked.json(self._confirm_body)).checked()
         hold = hold_name(asked.name)
         keyed = Keyed(f"{caller.name}:confirm:{hold.id}", key, fingerprint(body))
-        return said(await self._stock.confirm(hold, body.fence, caller.name, keyed))
+        return said(
+            await self._stock.confirm(hold, body.fence, caller.name, keyed, lines=body.lines, reacquire=body.reacquire)
+        )
 
     async def release(self, asked: Asked) -> Answer:
         callers = await self._callers.holders(asked.headers)

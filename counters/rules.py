@@ -5,7 +5,6 @@ An expected refusal is a value, not an error: "sold out" is an answer.
 
 import hashlib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 from uuid import UUID
@@ -332,38 +331,4 @@ def read_key(header: str | None) -> str:
 
 def fingerprint(body: object) -> bytes:
     """SHA-256 of the body in canonical form: two spellings of one request are the same request."""
-    return hashlib.sha256(orjson.dumps(msgspec.to_builtins(body), option=orjson.OPT_SORT_KEYS)).digest()
-
-
-def sum_lines(lines: Sequence[Line], sku_ids: dict[str, int], kinds: dict[str, str]) -> tuple[Want, ...]:
-    """One want a SKU: quantities of the same SKU are summed, its seats joined, before anything is checked against stock.
-
-    Raises Problem invalid, with a pointer to the line: neither or both of quantity and seats, the wrong one for the
-    SKU's kind, a seat named twice, too many units.
-    """
-    errors: list[tuple[str, str]] = []
-    quantities: dict[int, int] = {}
-    seats: dict[int, list[str]] = {}
-    for index, line in enumerate(lines):
-        sku_id = sku_ids[line.sku]
-        if (line.quantity is None) == (line.seats is None):
-            errors.append((f"/lines/{index}", "name either a quantity or seats"))
-        elif line.seats is None and kinds[line.sku] == "seated":
-            errors.append((f"/lines/{index}/quantity", f"{line.sku} is seated: name seats"))
-        elif line.seats is not None and kinds[line.sku] == "fungible":
-            errors.append((f"/lines/{index}/seats", f"{line.sku} has no seats: name a quantity"))
-        elif line.seats is not None:
-            seats.setdefault(sku_id, []).extend(line.seats)
-            quantities[sku_id] = len(seats[sku_id])
-            if len(set(seats[sku_id])) < len(seats[sku_id]):
-                errors.append((f"/lines/{index}/seats", "names a seat twice"))
-        else:
-            quantities[sku_id] = quantities.get(sku_id, 0) + (line.quantity or 0)
-        if quantities.get(sku_id, 0) > QUANTITY_MAX:
-            errors.append((f"/lines/{index}", f"more than {QUANTITY_MAX} units of {line.sku}"))
-    if errors:
-        raise invalid_fields(errors)
-    return tuple(
-        Want(sku_id, quantity, tuple(sorted(seats[sku_id])) if sku_id in seats else None)
-        for sku_id, quantity in sorted(quantities.items())
-    )
+    return hashlib.sha256(msgspec.json.encode(body, order="deterministic")).digest()

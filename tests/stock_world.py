@@ -10,8 +10,9 @@ import orjson
 
 from chassis.database import Pool
 from chassis.problems import Problem
+from counters.carts import Item, sum_lines
 from counters.ids import sku_of_hold
-from counters.rules import Done, HoldName, Keyed, Line, Refused, Reservation, Seat, SkuSettings, fingerprint, sum_lines
+from counters.rules import Done, HoldName, Keyed, Line, Refused, Reservation, Seat, SkuSettings, fingerprint
 from counters.store import Disagreement, Sku, Stock
 
 BUSY_REPEATS_MAX = 10
@@ -88,7 +89,7 @@ class World:
         found = {name: sku for name, sku in skus.items() if sku is not None}
         return Reservation(
             lead=found[lines[0].sku].id,
-            wants=sum_lines(lines, {n: s.id for n, s in found.items()}, {n: s.kind for n, s in found.items()}),
+            wants=sum_lines(lines, {name: Item(sku.id, sku.kind) for name, sku in found.items()}),
             lines=tuple(lines),
             keyed=reserve_key(*lines, key=key or secrets.token_hex(8), actor=actor, buyer=buyer),
             actor=actor,
