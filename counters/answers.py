@@ -70,7 +70,9 @@ def refusal(refused: Refused, *, pass_shown: bool = True) -> Problem:
     if refused.code == "no-such-seat":
         return invalid_fields([("/lines", f"no such seat: {seat}") for seat in _listed(refused, "seats")])
     if refused.code == "not-in-hold":
-        return invalid_fields([(f"/lines/{place}", "is not a part of this hold") for place in _listed(refused, "lines")])
+        return invalid_fields(
+            [(f"/lines/{place}", "is not a part of this hold") for place in _listed(refused, "lines")]
+        )
     if refused.code == "seats-missing":
         return invalid_fields([("/seats", "is missing: a new seated SKU comes with its seats")])
     if refused.code == "buyer-missing":

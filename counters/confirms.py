@@ -11,7 +11,7 @@ import orjson
 from chassis.problems import busy
 from counters.calls import Verbs
 from counters.ids import new_operation_id, new_sale_id
-from counters.lanes import Answer
+from counters.lanes import Answer, Lanes
 from counters.rules import Confirmation
 
 ROUNDS_MAX = 8
@@ -28,14 +28,15 @@ class _Ids:
 class Confirms:
     """Confirms on one database; `reclaim` ends due holds of the SKU with that number."""
 
-    def __init__(self, verbs: Verbs, reclaim: Reclaim) -> None:
+    def __init__(self, verbs: Verbs, lanes: Lanes, reclaim: Reclaim) -> None:
         self._verbs = verbs
+        self._lanes = lanes
         self._reclaim = reclaim
 
     async def decide(self, wanted: Confirmation) -> Answer:
         """What becomes of `wanted`; the outcomes stand in the heads of confirm.sql, confirm_part.sql and reacquire.sql.
 
-        Raises Problem busy.
+        Raises Problem busy or key-in-flight.
         """
         ids = _Ids(new_operation_id(), new_sale_id(wanted.hold.sku_id))
         for _ in range(ROUNDS_MAX):
@@ -52,11 +53,10 @@ class Confirms:
         raise busy("Units are coming back and going again faster than this confirm could be decided. Try again.")
 
     async def _whole(self, wanted: Confirmation, ids: _Ids) -> Answer:
-        (row,) = await self._verbs.call(
-            "confirm", wanted.hold.sku_id, [wanted.hold.id], [wanted.fence], [wanted.caller], [wanted.keyed.slot],
-            [wanted.keyed.fingerprint], [ids.operation], [ids.sale],
+        arguments = (
+            wanted.hold.id, wanted.fence, wanted.caller, wanted.keyed.slot, wanted.keyed.fingerprint, ids.operation, ids.sale,
         )  # fmt: skip
-        return Answer(row["outcome"], row["answer"])
+        return await self._lanes.ask("confirm", wanted.hold.sku_id, wanted.hold.id, arguments)
 
     async def _one(self, verb: str, wanted: Confirmation, ids: _Ids) -> Answer:
         (row,) = await self._verbs.call(

@@ -9,15 +9,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-from chassis.database import Pool
 from chassis.problems import busy
 from counters.calls import Verbs
 from counters.ids import new_hold_id, new_operation_id
-from counters.lanes import Answer, Lane, Lanes, LaneSettings, full, spread
+from counters.lanes import Answer, Lane, Lanes, full, spread
 from counters.rules import Reservation, Want
 
 ROUNDS_MAX = 8
 DRY_SECONDS = 0.05
+CARTS_MAX = 500  # carts that wait for a connection of their own
 
 Reclaim = Callable[[int], Awaitable[object]]
 
@@ -31,15 +31,14 @@ class _Ids:
 class Reserves:
     """Reserves on one database; `reclaim` ends due holds of the SKU with that number."""
 
-    def __init__(self, pool: Pool, settings: LaneSettings, reclaim: Reclaim) -> None:
-        self._verbs = Verbs(pool)
-        self._lanes = Lanes(pool, settings)
-        self._tail = Lane(pool, settings)
+    def __init__(self, verbs: Verbs, lanes: Lanes, tail: Lane, reclaim: Reclaim) -> None:
+        self._verbs = verbs
+        self._lanes = lanes
+        self._tail = tail
         self._reclaim = reclaim
         self._reclaiming: dict[int, asyncio.Task[object]] = {}
         self._dry_until: dict[int, float] = {}
         self._carts = 0
-        self._carts_max = settings.queue_max
 
     async def decide(self, wanted: Reservation) -> Answer:
         """What becomes of `wanted`; the outcomes stand in the heads of reserve.sql, reserve_tail.sql and reserve_cart.sql.
@@ -79,7 +78,7 @@ class Reserves:
         return await self._tail.ask("reserve_tail", wanted.lead, slot, arguments)
 
     async def _cart(self, wanted: Reservation, ids: _Ids) -> Answer:
-        if self._carts >= self._carts_max:
+        if self._carts >= CARTS_MAX:
             raise full("reserve_cart")
         self._carts += 1
         try:

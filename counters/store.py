@@ -20,7 +20,7 @@ from chassis.problems import busy
 from counters.calls import Verbs
 from counters.confirms import Confirms
 from counters.ids import new_operation_id, new_sale_id
-from counters.lanes import LaneSettings
+from counters.lanes import Lane, Lanes, LaneSettings
 from counters.reserves import Reserves
 from counters.rules import (
     Confirmation,
@@ -125,9 +125,11 @@ class Stock:
     """The verbs on one database."""
 
     def __init__(self, pool: Pool, lanes: LaneSettings | None = None) -> None:
+        lanes = lanes or LaneSettings()
         self._verbs = Verbs(pool)
-        self._reserves = Reserves(pool, lanes or LaneSettings(), self._reclaim)
-        self._confirms = Confirms(self._verbs, self._reclaim)
+        self._lanes = Lanes(pool, lanes)
+        self._reserves = Reserves(self._verbs, self._lanes, Lane(pool, lanes), self._reclaim)
+        self._confirms = Confirms(self._verbs, self._lanes, self._reclaim)
 
     async def reserve(self, wanted: Reservation) -> Done | Refused:
         """Hold what `wanted` asks for, all or nothing. A repeat with its key returns the first answer, replayed.
@@ -143,7 +145,7 @@ class Stock:
 
     async def start_payment(self, hold: HoldName, fence: int, caller: str, until: datetime | None) -> Done | Refused:
         """Let the hold wait for its payment. Repeating is harmless and never moves the deadline past the first start's."""
-        return (await self._decide("start_payment", hold.sku_id, [hold.id], [fence], [caller], [until])).judged()
+        return await self._in_lane("start_payment", hold, (hold.id, fence, caller, until))
 
     async def confirm(
         self,
@@ -167,14 +169,11 @@ class Stock:
 
     async def release(self, hold: HoldName, fence: int | None, caller: str) -> Done | Refused:
         """Give the units back; releasing twice is one release."""
-        return (await self._decide("release", hold.sku_id, [hold.id], [fence], [caller])).judged()
+        return await self._in_lane("release", hold, (hold.id, fence, caller))
 
     async def extend(self, hold: HoldName, fence: int, caller: str, seconds: int | None) -> Done | Refused:
         """Move the deadline further away; a repeat uses up another extension, and never brings it nearer."""
-        outcome = await self._decide(
-            "extend", hold.sku_id, [hold.id], [fence], [caller], [seconds], [new_operation_id()]
-        )
-        return outcome.judged()
+        return await self._in_lane("extend", hold, (hold.id, fence, caller, seconds, new_operation_id()))
 
     async def resolve(
         self,
@@ -275,6 +274,11 @@ class Stock:
     async def paying_holds(self, *, overdue_only: bool, limit: int = 1000) -> list[PayingHold]:
         """Holds that wait for their payment: unasked ones first, then the longest overdue."""
         return [PayingHold(**row) for row in await self._verbs.call("paying_holds", overdue_only, limit)]
+
+    async def _in_lane(self, verb: str, hold: HoldName, arguments: tuple[object, ...]) -> Done | Refused:
+        answer = await self._lanes.ask(verb, hold.sku_id, hold.id, arguments)
+        OUTCOMES.labels(verb, answer.outcome).inc()
+        return _Outcome(answer.outcome, answer.text).judged()
 
     async def _decide(self, verb: str, *arguments: object) -> "_Outcome":
         (row,) = await self._verbs.call(verb, *arguments)

@@ -62,7 +62,7 @@ class World:
             try:
                 return await self.reserve_once(*lines, key=key, actor=actor, buyer=buyer, room=room)
             except Problem as problem:
-                assert problem.code == "busy", problem.detail
+                assert problem.code in ("busy", "key-in-flight"), problem.detail
         return await self.reserve_once(*lines, key=key, actor=actor, buyer=buyer, room=room)
 
     async def reserve_once(
@@ -156,4 +156,4 @@ async def patiently(call: Callable[[], Awaitable[Done | Refused]]) -> Done | Ref
         try:
             return await call()
         except Problem as problem:
-            assert problem.code == "busy"
+            assert problem.code in ("busy", "key-in-flight")
