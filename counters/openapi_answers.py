@@ -50,6 +50,9 @@ ANSWERS: dict[str, Any] = {
             "limit": _COUNT,
             "taken": _COUNT,
             "asked": _COUNT,
+            "allowance": _COUNT,
+            "free": _COUNT,
+            "reacquired": {"type": "boolean"},
             "field": _TEXT,
             "reason": _TEXT,
         },
@@ -58,22 +61,24 @@ ANSWERS: dict[str, Any] = {
         {
             "id": _UUID,
             "fence": _FENCE,
-            "state": {"enum": ["held", "paying", "sold", "released", "expired"]},
+            "state": {"enum": ["held", "paying", "sold", "released", "expired", "cancelled"]},
             "expires_at": _MOMENT,
             "lines": _LINES,
             "server_time": _MOMENT,
-        }
+        },
+        {"backordered": _COUNT},
     ),
     "Sale": _object(
         {
             "id": _UUID,
             "hold": _UUID,
-            "state": {"enum": ["sold"]},
+            "state": {"enum": ["sold", "cancelled"]},
             "fence": _FENCE,
             "sold_at": _MOMENT,
             "lines": _LINES,
             "server_time": _MOMENT,
-        }
+        },
+        {"backordered": _COUNT, "cancelled_at": _MOMENT, "reason": _TEXT},
     ),
     "SaleOrHold": {"oneOf": [reference("schemas", "Sale"), reference("schemas", "Hold")]},
     "Sku": _object(

@@ -55,6 +55,53 @@ async def test_a_confirm_repeated_is_one_sale_whatever_the_key(counter: Counter)
     assert problem(await counter.on_hold(counter.shop, hold, "confirm", fence=99)) == (409, "stale-fence")
 
 
+async def test_a_part_is_sold_and_the_rest_returns(counter: Counter) -> None:
+    hold = await counter.hold(counter.shop, {"sku": "ticket", "quantity": 3})
+    for lines in ([{"sku": "ticket", "quantity": 4}], [{"sku": "other", "quantity": 1}]):
+        refused = await counter.on_hold(counter.shop, hold, "confirm", lines=lines)
+        assert (*problem(refused), refused.json()["errors"][0]["pointer"]) == (422, "invalid", "/lines/0")
+    part = [{"sku": "ticket", "quantity": 1}]
+    sales = [await counter.on_hold(counter.shop, hold, "confirm", lines=lines) for lines in (part, None, part)]
+    assert [sale.json()["lines"] for sale in sales] == [part] * 3
+    assert [sale.headers.get("idempotent-replayed") for sale in sales] == [None, "true", "true"]
+    assert await counter.world.counts() == (9, 0, 1)
+
+
+async def test_an_expired_hold_is_sold_only_where_the_shop_asks_for_its_units_again(counter: Counter) -> None:
+    hold = await counter.hold(counter.shop, {"sku": "ticket", "quantity": 6})
+    await counter.world.expire()
+    assert problem(await counter.on_hold(counter.shop, hold, "confirm")) == (409, "hold-expired")
+    others = await counter.hold(counter.shop, {"sku": "ticket", "quantity": 6})
+    gone = await counter.on_hold(counter.shop, hold, "confirm", reacquire=True)
+    assert (*problem(gone), gone.json()["reacquired"], gone.json()["reason"]) == (
+        409,
+        "hold-expired",
+        False,
+        "insufficient-stock",
+    )
+    await counter.on_hold(counter.shop, others, "release")
+    sale = await counter.on_hold(counter.shop, hold, "confirm", reacquire=True)
+    assert (sale.status_code, sale.json()["hold"]) == (200, hold["id"])
+    assert sale.json()["fence"] > hold["fence"]
+
+
+async def test_a_cancelled_sale_gives_its_units_back_once(counter: Counter) -> None:
+    hold = await counter.hold(counter.shop, {"sku": "ticket", "quantity": 2})
+    sale = (await counter.on_hold(counter.shop, hold, "confirm")).json()
+    path = f"/v1/sales/{sale['id']}/cancel"
+    for who, status in (({}, 401), (counter.buyer(), 401), (counter.operator, 403), (counter.other_shop, 404)):
+        assert (await counter.api.post(path, json={"reason": "x"}, headers=who)).status_code == status
+    for reason in ("rain", "again"):
+        cancelled = await counter.api.post(path, json={"reason": reason}, headers=counter.shop)
+        assert (cancelled.status_code, cancelled.json()["state"], cancelled.json()["reason"]) == (
+            200,
+            "cancelled",
+            "rain",
+        )
+    assert await counter.world.counts() == (10, 0, 0)
+    assert problem(await counter.on_hold(counter.shop, hold, "confirm")) == (409, "hold-released")
+
+
 async def test_a_key_is_each_callers_own(counter: Counter) -> None:
     holds = [await counter.hold(who, key="same") for who in (counter.shop, counter.other_shop, counter.buyer())]
     assert len({hold["id"] for hold in holds}) == 3

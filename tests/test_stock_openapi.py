@@ -129,6 +129,7 @@ async def test_answers_and_refusals_are_as_the_document_says(
             for who in (counter.operator, counter.operator, counter.shop, {}):
                 await counter.api.put(f"/admin/skus/{name}", json=rules, headers=who)
         paying = await walk_holds(counter)
+        await walk_sales(counter)
         await walk_desk(counter, paying)
         for path in ("/v1/skus/ticket", "/v1/skus/nothing", "/v1/skus/hall/seats", "/healthz", "/readyz", "/metrics"):
             await counter.api.get(path)
@@ -156,6 +157,23 @@ async def walk_holds(counter: Counter) -> dict[str, Any]:
             await counter.api.get(f"/v1/holds/{own['id']}", headers=who)
     await counter.on_hold(counter.shop, hold, "paying")
     return hold
+
+
+async def walk_sales(counter: Counter) -> None:
+    """A part of a hold is sold, an expired one is taken again, sales are cancelled; and what of it is refused."""
+    hold = await counter.hold(counter.shop, {"sku": "ticket", "quantity": 2}, buyer="eve")
+    for lines in ([], [{"sku": "ticket", "quantity": 3}], [{"sku": "hall", "seats": ["A-1"]}], [{"sku": "ticket"}]):
+        await counter.on_hold(counter.shop, hold, "confirm", lines=lines)
+    sale = await counter.on_hold(counter.shop, hold, "confirm", lines=[{"sku": "ticket", "quantity": 1}])
+    for who in ({}, counter.operator, counter.other_shop, counter.shop, counter.shop):
+        for body in ({}, {"reason": "the show moved"}):
+            await counter.api.post(f"/v1/sales/{sale.json()['id']}/cancel", json=body, headers=who)
+    await counter.api.get(f"/v1/holds/{hold['id']}", headers=counter.shop)
+    late = await counter.hold(counter.shop, {"sku": "ticket", "quantity": 2}, buyer="zoe")
+    await counter.world.expire()
+    await counter.hold(counter.shop, {"sku": "ticket", "quantity": 2}, buyer="zoe")
+    for reacquire in (False, True, "yes"):
+        await counter.on_hold(counter.shop, late, "confirm", reacquire=reacquire)
 
 
 async def walk_desk(counter: Counter, paying: Mapping[str, Any]) -> None:
