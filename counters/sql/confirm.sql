@@ -55,20 +55,19 @@ BEGIN
                 WHERE member.outcome <> 'done') AS first ON true;
 END $$;
 
--- Write down the sales of the members that have an answer, first the keys. Answers the outcomes again, 'key-reused' for those
--- whose key somebody else had first. Shared by confirm; the caller has locked the holds.
+-- Sell the holds of the members that have an answer. Answers the outcomes again, 'key-reused' for those whose key somebody else
+-- had first. The caller has locked the holds.
 CREATE OR REPLACE FUNCTION stock_verbs.sell(
     p_sku integer, p_now timestamptz, p_outcomes text[], p_answers text[], p_promised bigint[], p_holds uuid[],
     p_callers text[], p_slots uuid[], p_fingerprints bytea[], p_operations uuid[], p_sales uuid[]
 ) RETURNS text[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_selling integer;
+    v_selling uuid[] := ARRAY (
+        SELECT hold FROM unnest(p_holds, p_answers) AS member (hold, answer) WHERE answer IS NOT NULL);
     v_won     uuid[];
     v         record;
 BEGIN
-    SELECT array_agg(hold), count(*) INTO v_won, v_selling
-      FROM unnest(p_holds, p_answers) AS member (hold, answer) WHERE answer IS NOT NULL;
-    PERFORM stock_verbs.lock_parts(ARRAY[p_sku], v_won);
+    PERFORM stock_verbs.lock_parts(ARRAY[p_sku], v_selling);
     WITH won AS (
         INSERT INTO stock.idempotency (sku_id, slot, fingerprint, answer, operation_id, hold_id, created_at)
         SELECT p_sku, slot, fingerprint, answer, operation, hold, p_now
@@ -77,7 +76,7 @@ BEGIN
          WHERE answer IS NOT NULL ORDER BY slot
         ON CONFLICT DO NOTHING RETURNING operation_id)
     SELECT coalesce(array_agg(operation_id), '{}') INTO v_won FROM won;
-    IF cardinality(v_won) < v_selling THEN
+    IF cardinality(v_won) < cardinality(v_selling) THEN
         FOR i IN 1 .. cardinality(p_holds) LOOP
             IF p_answers[i] IS NOT NULL AND p_operations[i] <> ALL (v_won) THEN
                 p_answers[i] := NULL;

@@ -11,7 +11,7 @@
 CREATE OR REPLACE FUNCTION stock_verbs.extend(
     p_sku integer, p_holds uuid[], p_fences bigint[], p_callers text[], p_seconds integer[], p_operations uuid[]
 ) RETURNS TABLE (place integer, outcome text, answer text) LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_nestloop = off AS $$
 DECLARE
     v_outcomes text[] := array_fill('not-found'::text, ARRAY[cardinality(p_holds)]);
     v_answers  text[] := array_fill(NULL::text, ARRAY[cardinality(p_holds)]);
@@ -63,7 +63,7 @@ BEGIN
     UPDATE stock.holds AS hold
        SET expires_at = extended.expires_at, extensions = extended.extensions, extended_by = extended.extended_by
       FROM unnest(v_extended) AS extended
-     WHERE hold.sku_id = p_sku AND hold.id = extended.id;
+     WHERE hold.sku_id = p_sku AND hold.id = ANY (p_holds) AND hold.id = extended.id;
     RETURN QUERY
         SELECT member.place::integer, member.outcome, member.answer
           FROM unnest(v_outcomes, v_answers) WITH ORDINALITY AS member (outcome, answer, place);

@@ -1,18 +1,17 @@
 -- Move the units of holds that end: back to stock (released, expired) or to sold. Shared by confirm, release, expire_due and
 -- the other verbs that end holds; never called from outside.
 --
--- p_skus, p_holds: the holds, as parallel arrays in ascending order of p_holds; the caller has locked their rows and judged
--- that they may end so. p_state: 'released', 'expired' or 'sold'. p_actors: for the ledger, one a hold; p_reason: for all of
+-- p_skus, p_holds: the holds, as parallel arrays in ascending order of p_holds; the caller has locked their rows, judged that
+-- they may end so, and then locked their parts. p_state: 'released', 'expired' or 'sold'. p_actors: for the ledger, one a hold; p_reason: for all of
 -- them. p_operations: one a hold, or null for one of its own for each. p_now: the moment of the move. For 'sold' also, one a
 -- hold: p_sales, the sales' ids, and p_promised, the units that each sale must move. Answers the number of units moved.
--- Safe under races: after the holds, lock_parts locks sub-counters and then seats in ascending order before any changes. Rows
--- are found by index whatever the planner thinks of tables that were empty when it first looked.
+-- Safe under races: nothing is moved that the caller has not locked in the one order. Rows are found as lock_holds says.
 CREATE OR REPLACE FUNCTION stock_verbs.finish(
     p_skus integer[], p_holds uuid[], p_state text, p_actors text[], p_reason text,
     p_operations uuid[] DEFAULT NULL, p_now timestamptz DEFAULT clock_timestamp(), p_sales uuid[] DEFAULT NULL,
     p_promised bigint[] DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_nestloop = off AS $$
 DECLARE
     v_sold  bigint := CASE p_state WHEN 'sold' THEN 1 ELSE 0 END;
     v_verb  text := CASE p_state WHEN 'sold' THEN 'confirm' WHEN 'released' THEN 'release' ELSE 'expire' END;
@@ -20,7 +19,6 @@ DECLARE
     v_units bigint[];
     v_part  record;
 BEGIN
-    PERFORM stock_verbs.lock_parts(p_skus, p_holds);
     FOR v_part IN
         SELECT part.sku_id, part.shard, sum(part.quantity)::bigint AS units FROM stock.hold_parts AS part
          WHERE part.hold_id = ANY (p_holds) AND part.shard >= 0 GROUP BY part.sku_id, part.shard ORDER BY 1, 2
@@ -45,7 +43,8 @@ BEGIN
             sku_id, operation_id, verb, shard, seats, seat_state, held_delta, sold_delta, hold_id, actor, reason, at)
         SELECT part.sku_id, operation.id, v_verb, part.shard, part.seats, CASE WHEN part.seats IS NOT NULL THEN v_seats END,
                -part.quantity, v_sold * part.quantity, part.hold_id, operation.actor, p_reason, p_now
-          FROM operation JOIN stock.hold_parts AS part ON part.hold_id = operation.hold_id
+          FROM stock.hold_parts AS part JOIN operation ON operation.hold_id = part.hold_id
+         WHERE part.hold_id = ANY (p_holds)
          ORDER BY part.hold_id, part.sku_id, part.shard
         RETURNING hold_id, -held_delta AS units
     )
@@ -58,15 +57,18 @@ BEGIN
     RETURN coalesce((SELECT sum(units) FROM unnest(v_units) AS units), 0);
 END $$;
 
--- Lock the sub-counters and seats of holds, in the one order.
+-- Lock the parts of holds, after the holds themselves: sub-counters, then seats, each in ascending order.
 CREATE OR REPLACE FUNCTION stock_verbs.lock_parts(p_skus integer[], p_holds uuid[]) RETURNS void
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS $$
+DECLARE
+    v_part record;
 BEGIN
-    PERFORM 1 FROM (
-            SELECT DISTINCT part.sku_id, part.shard FROM stock.hold_parts AS part
-             WHERE part.hold_id = ANY (p_holds) AND part.lead_sku_id = ANY (p_skus) AND part.shard >= 0) AS taken
-       JOIN stock.sub_counters AS counter ON counter.sku_id = taken.sku_id AND counter.shard = taken.shard
-      ORDER BY counter.sku_id, counter.shard FOR NO KEY UPDATE OF counter;
+    FOR v_part IN
+        SELECT DISTINCT part.sku_id, part.shard FROM stock.hold_parts AS part
+         WHERE part.hold_id = ANY (p_holds) AND part.lead_sku_id = ANY (p_skus) AND part.shard >= 0 ORDER BY 1, 2
+    LOOP
+        PERFORM 1 FROM stock.sub_counters WHERE sku_id = v_part.sku_id AND shard = v_part.shard FOR NO KEY UPDATE;
+    END LOOP;
     PERFORM 1 FROM stock.seats AS seat
       WHERE seat.hold_id = ANY (p_holds) ORDER BY seat.sku_id, seat.seat FOR NO KEY UPDATE;
 END $$;

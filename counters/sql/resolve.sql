@@ -26,10 +26,12 @@ BEGIN
     ELSIF v_hold.state <> 'paying' OR p_overdue AND v_hold.paying_until > v.now THEN
         outcome := 'hold-not-paying';
     ELSIF p_outcome = 'paid' THEN
+        PERFORM stock_verbs.lock_parts(ARRAY[p_sku], ARRAY[p_hold]);
         PERFORM stock_verbs.finish(
             ARRAY[p_sku], ARRAY[p_hold], 'sold', ARRAY[p_actor], p_reason, NULL, v.now, ARRAY[p_sale], ARRAY[v_hold.quantity]);
         answer := stock_verbs.sale_document(p_sku, p_hold);
     ELSIF p_outcome = 'unpaid' THEN
+        PERFORM stock_verbs.lock_parts(ARRAY[p_sku], ARRAY[p_hold]);
         PERFORM stock_verbs.finish(ARRAY[p_sku], ARRAY[p_hold], 'released', ARRAY[p_actor], p_reason);
         SELECT * INTO v_hold FROM stock.holds WHERE sku_id = p_sku AND id = p_hold;
         answer := stock_verbs.hold_document(v_hold, v.now);

@@ -10,7 +10,7 @@
 CREATE OR REPLACE FUNCTION stock_verbs.start_payment(
     p_sku integer, p_holds uuid[], p_fences bigint[], p_callers text[], p_untils timestamptz[]
 ) RETURNS TABLE (place integer, outcome text, answer text) LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_nestloop = off AS $$
 DECLARE
     v_outcomes text[] := array_fill('not-found'::text, ARRAY[cardinality(p_holds)]);
     v_answers  text[] := array_fill(NULL::text, ARRAY[cardinality(p_holds)]);
@@ -49,7 +49,7 @@ BEGIN
     UPDATE stock.holds AS hold
        SET state = 'paying', paying_started_at = paying.paying_started_at, paying_until = paying.paying_until
       FROM unnest(v_paying) AS paying
-     WHERE hold.sku_id = p_sku AND hold.id = paying.id;
+     WHERE hold.sku_id = p_sku AND hold.id = ANY (p_holds) AND hold.id = paying.id;
     RETURN QUERY
         SELECT member.place::integer, member.outcome, member.answer
           FROM unnest(v_outcomes, v_answers) WITH ORDINALITY AS member (outcome, answer, place);
