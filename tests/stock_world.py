@@ -102,10 +102,19 @@ class World:
         """A hold of units that must be granted."""
         return held(await self.reserve(Line(sku, quantity), **asked))
 
-    async def confirm(self, hold: Held, key: str | None = None, fence: int | None = None) -> Done | Refused:
+    async def confirm(
+        self,
+        hold: Held,
+        key: str | None = None,
+        fence: int | None = None,
+        lines: tuple[Line, ...] | None = None,
+        reacquire: bool = False,
+    ) -> Done | Refused:
         """Confirm as the shop."""
         keyed = Keyed(f"shop:box:confirm:{hold.name.id}", key or secrets.token_hex(8), b"\0" * 32)
-        return await self.stock.confirm(hold.name, fence or hold.fence, "shop:box", keyed)
+        return await self.stock.confirm(
+            hold.name, fence or hold.fence, "shop:box", keyed, lines=lines, reacquire=reacquire
+        )
 
     async def expire(self, *holds: Held) -> None:
         """Move the deadlines of `holds` (all live ones when none are named) into the past."""

@@ -3,12 +3,14 @@
 import asyncio
 import secrets
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
+from uuid import UUID
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase
+from hypothesis import settings as effort_of
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -19,9 +21,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from chassis.database import Pool
-from counters.rules import Done, Line, Refused, SkuSettings
+from chassis.database import make_pool
+from chassis.settings import Settings
+from counters.rules import Done, Line, Refused, SaleName, SkuSettings
 from counters.store import Disagreement, Level
+from tests.fault_proxy import FaultProxy
 from tests.stock_world import Held, World, codes, held
 
 T = TypeVar("T")
@@ -44,6 +48,7 @@ class ModelHold:
     state: str = "held"
     extensions: int = 0
     sale: str | None = None
+    sale_key: str | None = None  # under which it was sold; that key keeps its answer
 
     @property
     def live(self) -> bool:
@@ -52,7 +57,13 @@ class ModelHold:
     @property
     def ended(self) -> str | None:
         """The refusal of verbs that need a live hold."""
-        return {"expired": "hold-expired", "released": "hold-released", "sold": "hold-sold"}.get(self.state)
+        ends = {
+            "expired": "hold-expired",
+            "released": "hold-released",
+            "sold": "hold-sold",
+            "cancelled": "hold-released",
+        }
+        return ends.get(self.state)
 
 
 @dataclass(slots=True)
@@ -103,9 +114,10 @@ def reserved(machine: "StockMachine") -> bool:
 class StockMachine(RuleBasedStateMachine):
     """The verbs as rules, each on the stock and on the model; drives the stock's event loop from its own thread."""
 
-    def __init__(self, world: World, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, world: World, proxy: FaultProxy, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
         self.world = world
+        self.proxy = proxy
         self.loop = loop
         self.name = secrets.token_hex(4)  # SKUs of this run's own: the database is shared by all runs
         self.sku, self.hall = f"ticket-{self.name}", f"hall-{self.name}"
@@ -165,7 +177,7 @@ class StockMachine(RuleBasedStateMachine):
         hold = self.chosen(choice)
         again = self.wait(self.world.reserve(*hold.lines, key=hold.key, buyer=hold.buyer))
         assert isinstance(again, Done) and again.replayed
-        assert orjson.loads(again.document) == hold.held.document
+        assert orjson.loads(again.document) == hold.held.document, "the first answer, whatever became of the hold"
         other_body = self.wait(self.world.reserve(*hold.lines, key=hold.key, buyer="somebody else"))
         assert codes([other_body]) == ["key-reused"]
         other_lead = self.wait(self.world.reserve(Line(self.sku, 1), key=hold.key, buyer="somebody else"))
@@ -173,16 +185,90 @@ class StockMachine(RuleBasedStateMachine):
         other_fence = self.wait(self.world.confirm(hold.held, fence=hold.held.fence + 1))
         assert codes([other_fence]) == ["stale-fence"]
 
+    @rule(cart=carts)
+    def reserve_twice_at_once(self, cart: tuple[int, frozenset[str], str]) -> None:
+        """A double click: both have the same key, and one effect."""
+        quantity, _, buyer = cart
+        if not quantity:
+            return
+        key = f"{self.name}-{secrets.token_hex(4)}"
+        refusal = self.model.refusal(quantity, frozenset(), buyer)
+        line = Line(self.sku, quantity)
+        outcomes = self.wait(self.both(line, key, buyer))
+        assert sorted(codes(outcomes)) == ([refusal, refusal] if refusal else ["done", "replayed"])
+        if refusal is None:
+            first = next(outcome for outcome in outcomes if isinstance(outcome, Done) and not outcome.replayed)
+            self.model.holds.append(ModelHold(held(first), key, (line,), buyer, quantity, frozenset()))
+
+    async def both(self, line: Line, key: str, buyer: str) -> list[Done | Refused]:
+        return list(await asyncio.gather(*(self.world.reserve(line, key=key, buyer=buyer) for _ in range(2))))
+
+    @rule(answers=st.integers(1, 2))
+    def lose_the_next_answers(self, answers: int) -> None:
+        """The next statements commit, and nobody hears of it: whatever verb comes next must answer as if they had."""
+        self.proxy.lose_answers(answers)
+
     @precondition(reserved)
     @rule(choice=choices, key=st.sampled_from(["first", "second"]))
     def confirm(self, choice: int, key: str) -> None:
         hold = self.chosen(choice)
         outcome = self.wait(self.world.confirm(hold.held, key=f"{key}-{hold.key}"))
+        if hold.state == "sold" or key == hold.sale_key:
+            assert isinstance(outcome, Done) and outcome.replayed and outcome.document == hold.sale
+            return
+        self.does(hold, outcome, hold.ended, "sold")
+        if isinstance(outcome, Done):
+            hold.sale, hold.sale_key = outcome.document, key
+
+    @precondition(reserved)
+    @rule(choice=choices, all_but=st.integers(0, 2))
+    def confirm_part(self, choice: int, all_but: int) -> None:
+        """Sell some of the units and none of the seats; the rest comes back."""
+        hold = self.chosen(choice)
+        part = sum(line.quantity or 0 for line in hold.lines) - all_but
+        if part < 1:
+            return
+        outcome = self.wait(self.world.confirm(hold.held, lines=(Line(self.sku, part),)))
         if hold.state == "sold":
             assert isinstance(outcome, Done) and outcome.replayed and outcome.document == hold.sale
             return
         self.does(hold, outcome, hold.ended, "sold")
-        hold.sale = outcome.document if isinstance(outcome, Done) else None
+        if isinstance(outcome, Done):
+            hold.sale, hold.quantity, hold.seats = outcome.document, part, frozenset()
+
+    @precondition(reserved)
+    @rule(choice=choices)
+    def confirm_late(self, choice: int) -> None:
+        """A payment that came too late buys the same again, if it is still there for this buyer."""
+        among = [hold for hold in self.model.holds if hold.state == "expired"] or self.model.holds
+        hold = among[choice % len(among)]
+        outcome = self.wait(self.world.confirm(hold.held, reacquire=True))
+        if hold.state == "sold":
+            assert isinstance(outcome, Done) and outcome.replayed and outcome.document == hold.sale
+            return
+        refusal = hold.ended
+        if hold.state == "expired":
+            reason = self.model.refusal(hold.quantity, hold.seats, hold.buyer)
+            refusal = "hold-expired" if reason else None
+            if isinstance(outcome, Refused):
+                assert outcome.facts["reason"] == reason
+        self.does(hold, outcome, refusal, "sold")
+        if isinstance(outcome, Done):
+            hold.sale = outcome.document
+            hold.held = replace(hold.held, fence=orjson.loads(outcome.document)["fence"])
+
+    @precondition(reserved)
+    @rule(choice=choices, twice=st.booleans())
+    def cancel(self, choice: int, twice: bool) -> None:
+        sold = [hold for hold in self.model.holds if hold.state == "sold"]
+        if not sold:
+            return
+        hold = sold[choice % len(sold)]
+        sale = SaleName(UUID(orjson.loads(hold.sale or "")["id"]), hold.held.name.sku_id)
+        cancelled = [self.wait(self.world.stock.cancel(sale, "shop:box", "fire")) for _ in range(1 + twice)]
+        assert codes(cancelled) == ["done"] * (1 + twice)
+        assert cancelled[0] == cancelled[-1]
+        hold.state = "cancelled"
 
     @precondition(reserved)
     @rule(choice=choices)
@@ -277,10 +363,17 @@ class StockMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(420)  # a failure is shrunk for up to five minutes; a pass takes seconds
-async def test_any_sequence_of_verbs_is_as_the_model_says(pool: Pool) -> None:
-    world, loop = World(pool), asyncio.get_running_loop()
-    effort = settings(
-        max_examples=50,
+async def test_any_sequence_of_verbs_is_as_the_model_says(settings: Settings) -> None:
+    async with FaultProxy(settings.database_url) as proxy:
+        async with make_pool(settings.model_copy(update={"database_url": proxy.url})) as pool:
+            await run_machine(World(pool), proxy)
+
+
+async def run_machine(world: World, proxy: FaultProxy) -> None:
+    """Many sequences, each on SKUs of its own."""
+    loop = asyncio.get_running_loop()
+    effort = effort_of(
+        max_examples=25,
         stateful_step_count=40,
         derandomize=True,
         deadline=None,
@@ -290,6 +383,6 @@ async def test_any_sequence_of_verbs_is_as_the_model_says(pool: Pool) -> None:
 
     class OnThisStock(StockMachine):
         def __init__(self) -> None:
-            super().__init__(world, loop)
+            super().__init__(world, proxy, loop)
 
     await asyncio.to_thread(run_state_machine_as_test, OnThisStock, settings=effort)
