@@ -240,8 +240,11 @@ class StockMachine(RuleBasedStateMachine):
     @rule(choice=choices)
     def confirm_late(self, choice: int) -> None:
         """A payment that came too late buys the same again, if it is still there for this buyer."""
-        among = [hold for hold in self.model.holds if hold.state == "expired"] or self.model.holds
+        among = [hold for hold in self.model.holds if hold.state in ("expired", "held")] or self.model.holds
         hold = among[choice % len(among)]
+        if hold.state == "held":
+            self.wait(self.world.expire(hold.held))
+            hold.state = "expired"
         outcome = self.wait(self.world.confirm(hold.held, reacquire=True))
         if hold.state == "sold":
             assert isinstance(outcome, Done) and outcome.replayed and outcome.document == hold.sale
