@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from datetime import UTC, datetime
+from typing import Literal, TypeVar
 
 import msgspec
 import orjson
@@ -9,19 +10,39 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from chassis.http import invalid_fields, json_response, read_json, timestamp
+from chassis.http import invalid, invalid_fields, json_response, read_json, timestamp
 from chassis.keys import ApiKeys
+from chassis.moments import Moment, keep_in_utc
 from counters.answers import done_response, refusal
 from counters.api import hold_name, no_sku, sku_document, sku_name
+from counters.history import Figures, History
 from counters.rules import SKU_NAME, Refused, ResolveBody, SkuSettings
 from counters.store import PayingHold, Sku, Stock
+
+T = TypeVar("T")
+
+
+class AsOfQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """GET /admin/skus/{sku}: its settings, or with `as_of` what its counters said then."""
+
+    as_of: Moment | None = None
+
+    def __post_init__(self) -> None:
+        keep_in_utc(self, "as_of")
+
+
+class WaitingQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """GET /admin/holds."""
+
+    state: Literal["paying", "stuck"]
 
 
 class AdminApi:
     """The handlers; each needs an operator's key."""
 
-    def __init__(self, stock: Stock, keys: ApiKeys) -> None:
+    def __init__(self, stock: Stock, history: History, keys: ApiKeys) -> None:
         self._stock = stock
+        self._history = history
         self._keys = keys
 
     def routes(self) -> list[Route]:
@@ -35,15 +56,19 @@ class AdminApi:
         ]
 
     async def list_skus(self, request: Request) -> Response:
-        await self._operator(request)
+        await acting_operator(self._keys, request)
         return json_response({"skus": [sku_document(level) for level in await self._stock.levels()]})
 
     async def read_sku(self, request: Request) -> Response:
-        await self._operator(request)
-        return json_response(settings_document(await self._find(sku_name(request))))
+        await acting_operator(self._keys, request)
+        at = read_query(request, AsOfQuery).as_of
+        sku = await named_sku(self._stock, request)
+        if at is None:
+            return json_response(settings_document(sku))
+        return json_response(as_of_document(sku, at, await self._history.as_of(sku, at)))
 
     async def put_sku(self, request: Request) -> Response:
-        operator = await self._operator(request)
+        operator = await acting_operator(self._keys, request)
         name: str = request.path_params["sku"]
         if not SKU_NAME.fullmatch(name):
             raise invalid_fields([("", "a SKU's name has a-z, 0-9, dot, dash, underscore, at most 63 of them")])
@@ -52,20 +77,18 @@ class AdminApi:
         if isinstance(outcome, Refused):
             raise refusal(outcome)
         created = orjson.loads(outcome.document)["outcome"] == "created"
-        return json_response(settings_document(await self._find(name)), 201 if created else 200)
+        return json_response(settings_document(await named_sku(self._stock, request)), 201 if created else 200)
 
     async def list_holds(self, request: Request) -> Response:
-        await self._operator(request)
-        state = request.query_params.get("state")
-        if state not in ("paying", "stuck"):
-            raise invalid_fields([("", "ask for ?state=paying or ?state=stuck")])
+        await acting_operator(self._keys, request)
+        state = read_query(request, WaitingQuery).state
         holds = await self._stock.paying_holds(overdue_only=False)
         return json_response(
             {"holds": [hold_document(hold) for hold in holds if state == "paying" or hold.stuck_since]}
         )
 
     async def resolve(self, request: Request) -> Response:
-        operator = await self._operator(request)
+        operator = await acting_operator(self._keys, request)
         body = await read_json(request, ResolveBody)
         outcome = await self._stock.resolve(
             hold_name(request.path_params["hold_id"]),
@@ -79,7 +102,7 @@ class AdminApi:
         return done_response(outcome)
 
     async def audit(self, request: Request) -> Response:
-        await self._operator(request)
+        await acting_operator(self._keys, request)
         faults = [fault for level in await self._stock.levels() for fault in await self._stock.audit(level)]
         return json_response(
             {
@@ -89,14 +112,32 @@ class AdminApi:
             }
         )
 
-    async def _operator(self, request: Request) -> str:
-        return f"operator:{(await self._keys.actor(request, 'operator')).client}"
 
-    async def _find(self, name: str) -> Sku:
-        sku = await self._stock.find_sku(name)
-        if sku is None:
-            raise no_sku(name)
-        return sku
+async def acting_operator(keys: ApiKeys, request: Request) -> str:
+    """Who asks, as the ledger names operators. Raises Problem unauthenticated or forbidden."""
+    return f"operator:{(await keys.actor(request, 'operator')).client}"
+
+
+async def named_sku(stock: Stock, request: Request) -> Sku:
+    """The SKU that the path names. Raises Problem not-found."""
+    name = sku_name(request)
+    sku = await stock.find_sku(name)
+    if sku is None:
+        raise no_sku(name)
+    return sku
+
+
+def read_query(request: Request, kind: type[T]) -> T:
+    """The query as `kind`. Raises Problem invalid for one that is unknown, missing or out of range."""
+    try:
+        return msgspec.convert(dict(request.query_params), kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise invalid(error) from None
+
+
+def as_of_document(sku: Sku, at: datetime, figures: Figures) -> dict[str, object]:
+    """What a SKU's counters said at a moment."""
+    return {"sku": sku.name, "as_of": timestamp(at), **asdict(figures)}
 
 
 def settings_document(sku: Sku) -> dict[str, object]:

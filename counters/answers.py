@@ -11,7 +11,7 @@ from starlette.responses import Response
 from chassis.answer import JSON_HEADERS, Answer, as_response
 from chassis.http import invalid_fields, timestamp
 from chassis.problems import Problem
-from counters.rules import Done, Refusal, Refused
+from counters.rules import TOTAL_MAX, Done, Refusal, Refused
 
 _REPLAYED_HEADERS = (*JSON_HEADERS, (b"idempotent-replayed", b"true"))
 
@@ -39,6 +39,8 @@ _SAYINGS: Mapping[Refusal, tuple[str, str]] = MappingProxyType(
         "fixed": ("exists", "The SKU exists; this about it cannot be changed."),
         "seats-missing": ("invalid", "A new seated SKU comes with its seats."),
         "below-commitments": ("below-commitments", "That many are not free: some are held or sold already."),
+        "seated": ("invalid", "A seated SKU has as much stock as it has seats."),
+        "too-many": ("invalid", "That would be more units than a SKU may have."),
     }
 )
 
@@ -75,6 +77,10 @@ def refusal(refused: Refused, *, pass_shown: bool = True) -> Problem:
         )
     if refused.code == "seats-missing":
         return invalid_fields([("/seats", "is missing: a new seated SKU comes with its seats")])
+    if refused.code == "seated":
+        return invalid_fields([("", "a seated SKU has as much stock as it has seats: block seats instead")])
+    if refused.code == "too-many":
+        return invalid_fields([("/quantity", f"the total would pass {TOTAL_MAX}")])
     if refused.code == "buyer-missing":
         return invalid_fields([("/buyer", "is missing: this is limited per buyer")])
     return Problem(code, detail, headers=None, **refused.facts)

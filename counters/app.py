@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
+from starlette.routing import Route
 
 from admission.trust import Trust
 from chassis.database import STORE_AWAY, Pool, make_pool
@@ -12,11 +13,15 @@ from chassis.keys import ApiKeys
 from chassis.loops import Loop
 from chassis.settings import Settings
 from chassis.shell import App, create_app
+from counters.adjust_api import AdjustApi
+from counters.adjustments import Adjustments
 from counters.admin_api import AdminApi
 from counters.api import StockApi
 from counters.callers import Callers
 from counters.catalog import Catalog
 from counters.functions import verbs_schema
+from counters.history import History
+from counters.history_api import HistoryApi
 from counters.hot import HotVerbs
 from counters.openapi import openapi_route
 from counters.store import Stock
@@ -50,13 +55,23 @@ def create(settings: Settings | None = None) -> App:
             await loop
 
     return create_app(
-        [*StockApi(stock, callers, catalog).routes(), *AdminApi(stock, keys).routes(), openapi_route(settings)],
+        [*StockApi(stock, callers, catalog).routes(), *operator_routes(stock, pool, keys), openapi_route(settings)],
         name="stock",
         settings=settings,
         lifespan=lifespan,
         checks={"schema": schema},
         hot=HotVerbs(stock, callers, catalog).calls(),
     )
+
+
+def operator_routes(stock: Stock, pool: Pool, keys: ApiKeys) -> list[Route]:
+    """Everything below /admin."""
+    history = History(pool)
+    return [
+        *AdminApi(stock, history, keys).routes(),
+        *HistoryApi(stock, history, keys).routes(),
+        *AdjustApi(stock, Adjustments(pool), keys).routes(),
+    ]
 
 
 async def migrated(pool: Pool) -> None:

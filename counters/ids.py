@@ -6,6 +6,7 @@ An id names and gives no right: its random bits keep ids apart, nobody has to be
 
 import random
 import time
+from datetime import UTC, datetime
 from uuid import UUID
 
 from asyncpg.pgproto import pgproto
@@ -31,6 +32,11 @@ def new_sale_id(sku_id: int) -> UUID:
 def sku_of_hold(hold_id: UUID) -> int:
     """The number of the first SKU of the hold, or of the sale, that has this id."""
     return hold_id.int & (1 << SKU_BITS) - 1
+
+
+def moment_of(identity: UUID) -> datetime:
+    """When an id of ours was made, to the millisecond, by the clock of whoever made it."""
+    return datetime.fromtimestamp((identity.int >> 80) / 1000, UTC)
 
 
 def _uuid7(high: int, low: int) -> UUID:

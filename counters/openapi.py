@@ -9,6 +9,8 @@ from starlette.routing import Route
 
 from chassis.http import json_response
 from chassis.settings import Settings
+from counters.adjustments import AdjustBody, Adjustment, Incident, ReasonBody, SourceSum
+from counters.history import Entry, Figures
 from counters.openapi_answers import ANSWERS, echoed_settings
 from counters.openapi_calls import (
     AT_WORK,
@@ -40,8 +42,13 @@ from counters.rules import (
     ResolveBody,
     SkuSettings,
 )
+from counters.stories import Event
 
-BODIES = (ReserveBody, PayingBody, ConfirmBody, FenceBody, ExtendBody, CancelBody, ResolveBody, SkuSettings)
+BODIES = (
+    *(ReserveBody, PayingBody, ConfirmBody, FenceBody, ExtendBody, CancelBody),
+    *(ResolveBody, SkuSettings, AdjustBody, ReasonBody),
+)
+ROWS = (Entry, Event, Figures, Adjustment, SourceSum, Incident)
 
 
 def openapi_route(settings: Settings) -> Route:
@@ -56,13 +63,13 @@ def openapi_route(settings: Settings) -> Route:
 
 def openapi_document(server_url: str) -> dict[str, Any]:
     """The document; `server_url` is where buyers and shops reach /v1."""
-    _, schemas = msgspec.json.schema_components(BODIES, ref_template="#/components/schemas/{name}")
+    _, schemas = msgspec.json.schema_components((*BODIES, *ROWS), ref_template="#/components/schemas/{name}")
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Fairgate stock",
             "version": "1",
-            "description": "The stock: holds and what is left of SKUs; for operators, SKUs, payments and the audit.",
+            "description": "The stock: holds and what is left of SKUs; for operators, SKUs, adjustments, payments, the ledger and the audit.",
         },
         "servers": [{"url": server_url}],
         "paths": _hold_paths() | _sku_paths() | operator_paths() | _process_paths(),

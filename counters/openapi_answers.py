@@ -31,8 +31,11 @@ _COUNT = {"type": "integer", "minimum": 0}
 _TEXT = {"type": "string"}
 _TEXT_OR_NULL = {"type": ["string", "null"]}
 _UUID = {"type": "string", "format": "uuid"}
+_UUID_OR_NULL = {"type": ["string", "null"], "format": "uuid"}
 _FENCE = {"type": "integer", "minimum": 1, "maximum": 2**53 - 1}
 _LINES = _list(reference("schemas", "Line"))
+
+_SKU_STATES = ("draft", "on_sale", "halted", "ended")
 
 ANSWERS: dict[str, Any] = {
     "Problem": _object(
@@ -53,6 +56,8 @@ ANSWERS: dict[str, Any] = {
             "allowance": _COUNT,
             "free": _COUNT,
             "reacquired": {"type": "boolean"},
+            "choices": _list({"enum": ["accept-shortage", "wait", "cancel"]}),
+            "state": {"enum": list(_SKU_STATES)},
             "field": _TEXT,
             "reason": _TEXT,
         },
@@ -86,7 +91,7 @@ ANSWERS: dict[str, Any] = {
             "sku": _TEXT,
             "title": _TEXT,
             "kind": {"enum": ["fungible", "seated"]},
-            "state": {"enum": ["draft", "on_sale", "halted", "ended"]},
+            "state": {"enum": list(_SKU_STATES)},
             "room": _TEXT_OR_NULL,
             "total": _COUNT,
             "held": _COUNT,
@@ -133,6 +138,70 @@ ANSWERS: dict[str, Any] = {
             )
         }
     ),
+    "HoldStory": _object(
+        {
+            "id": _UUID,
+            "sku": _TEXT,
+            "state": {"enum": ["held", "paying", "sold", "released", "expired", "cancelled"]},
+            "fence": _FENCE,
+            "lines": _LINES,
+            "quantity": _COUNT,
+            "backordered": _COUNT,
+            "actor": _TEXT,
+            "owner": _TEXT_OR_NULL,
+            "buyer": _TEXT_OR_NULL,
+            "expires_at": _MOMENT,
+            "paying_until": _MOMENT_OR_NULL,
+            "sale": _UUID_OR_NULL,
+            "events": _list(reference("schemas", "Event")),
+            "now_answers": _TEXT,
+        }
+    ),
+    "History": _object(
+        {
+            "sku": _TEXT,
+            "entries": _list(reference("schemas", "Entry")),
+            "last": {"type": ["integer", "null"], "minimum": 1},
+        }
+    ),
+    "SkuRulesOrFigures": {
+        "oneOf": [
+            reference("schemas", "SkuRules"),
+            {
+                "allOf": [reference("schemas", "Figures"), _object({"sku": _TEXT, "as_of": _MOMENT})],
+            },
+        ]
+    },
+    "AdjustmentMade": _object(
+        {
+            "id": _UUID,
+            "sku": _TEXT,
+            "kind": {"enum": ["increase", "reduce", "recount"]},
+            "quantity": _COUNT,
+            "delta": {"type": "integer"},
+            "short": _COUNT,
+            "incident": _UUID_OR_NULL,
+            "total": _COUNT,
+            "held": _COUNT,
+            "sold": _COUNT,
+            "available": _COUNT,
+            "source": _TEXT,
+            "reason": _TEXT,
+            "occurred_at": _MOMENT_OR_NULL,
+            "actor": _TEXT,
+            "at": _MOMENT,
+            "server_time": _MOMENT,
+        }
+    ),
+    "Adjustments": _object(
+        {
+            "sku": _TEXT,
+            "adjustments": _list(reference("schemas", "Adjustment")),
+            "sources": _list(reference("schemas", "SourceSum")),
+        }
+    ),
+    "Incidents": _object({"incidents": _list(reference("schemas", "Incident"))}),
+    "SkuState": _object({"sku": _TEXT, "state": {"enum": list(_SKU_STATES)}, "server_time": _MOMENT}),
     "Audit": _object(
         {
             "balanced": {"type": "boolean"},

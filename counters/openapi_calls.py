@@ -43,6 +43,7 @@ def call(
     security: Sequence[Mapping[str, list[str]]] = (),
     keyed: bool = False,
     busy: bool = True,
+    parameters: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """One call: `refusals` are codes of PROBLEMS, beside `busy`, which any call may answer that asks a store."""
     responses = {str(status): _response(*answer) for status, answer in answers.items()}
@@ -55,8 +56,8 @@ def call(
         "responses": responses | _refusals({*refusals, *(("busy",) if busy else ())}),
         "security": list(security),
     }
-    if keyed:
-        described["parameters"] = [KEY_PARAMETER]
+    if keyed or parameters:
+        described["parameters"] = [*parameters, *((KEY_PARAMETER,) if keyed else ())]
     if body is not None:
         content = {"application/json": {"schema": reference("schemas", body)}}
         described["requestBody"] = {"required": True, "content": content}

@@ -33,6 +33,8 @@ SeatName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=PLAI
 Fence = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
 Seconds = Annotated[int, msgspec.Meta(ge=1, le=86_400)]
 
+Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=500, pattern=PLAIN)]
+
 # Where a seat is drawn, in units of the hall's own; so bounded that four bytes keep it.
 Coordinate = Annotated[float, msgspec.Meta(ge=-1_000_000, le=1_000_000)]
 
@@ -58,6 +60,8 @@ Refusal = Literal[
     "fixed",
     "seats-missing",
     "below-commitments",
+    "seated",
+    "too-many",
 ]
 
 
@@ -149,7 +153,7 @@ class ResolveBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """POST /admin/holds/{id}/resolve: what a person found out about a payment."""
 
     outcome: Literal["paid", "unpaid"]
-    reason: Annotated[str, msgspec.Meta(min_length=1, max_length=500, pattern=PLAIN)]
+    reason: Reason
 
 
 class Seat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

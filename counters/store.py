@@ -17,12 +17,14 @@ from prometheus_client import Counter
 
 from chassis.database import Pool
 from chassis.problems import busy
+from counters.adjustments import AdjustBody
 from counters.calls import Verbs
 from counters.confirms import Confirms
 from counters.ids import new_operation_id, new_sale_id
 from counters.lanes import Lane, Lanes, LaneSettings
 from counters.reserves import Reserves
 from counters.rules import (
+    TOTAL_MAX,
     Confirmation,
     Done,
     HoldName,
@@ -216,7 +218,7 @@ class Stock:
         return done
 
     async def _put(self, verb: str, *arguments: object) -> list[asyncpg.Record]:
-        """Put SKUs; where only due, unswept holds stand in a smaller total's way, expire those and put again."""
+        """Call a seller's verb; where only due, unswept holds stand in a smaller total's way, expire those and call again."""
         for _ in range(RECLAIMS_MAX):
             rows = await self._verbs.call(verb, *arguments)
             if not rows or rows[-1]["outcome"] != "reclaim":
@@ -224,6 +226,19 @@ class Stock:
             sku_id = orjson.loads(rows[-1]["answer"])["sku_id"]
             await self.expire_due(sku_id, limit=RECLAIM_BATCH, skip_locked=False, actor="seller")
         raise busy("Units are coming back and going again faster than the total could be changed. Try again.")
+
+    async def adjust(self, sku_id: int, change: AdjustBody, actor: str, keyed: Keyed) -> Done | Refused:
+        """Change the SKU's total as its source says. A repeat with the key returns the first answer, replayed."""
+        (row,) = await self._put(
+            "adjust", sku_id, change.kind, change.quantity, TOTAL_MAX, change.if_short == "accept", change.source,
+            change.reason, change.occurred_at, actor, keyed.slot, keyed.fingerprint,
+            new_operation_id(), new_operation_id(),
+        )  # fmt: skip
+        return _Outcome(row["outcome"], row["answer"]).judged()
+
+    async def halt(self, sku_id: int, state: Literal["halted", "on_sale"], reason: str, actor: str) -> Done | Refused:
+        """Halt the SKU's sale at once, or let it go on; what is held may be paid, confirmed and released all the while."""
+        return (await self._decide("halt", sku_id, state, reason, actor, new_operation_id())).judged()
 
     async def find_sku(self, name: str) -> Sku | None:
         """The SKU with that name, or None."""

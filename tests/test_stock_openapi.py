@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -187,3 +188,38 @@ async def walk_desk(counter: Counter, paying: Mapping[str, Any]) -> None:
         await counter.on_hold(counter.shop, paying, verb)
     for change in ({"total": 1}, {"shards": 2}):
         await counter.api.put("/admin/skus/ticket", json={**SKUS["ticket"], **change}, headers=counter.operator)
+    await walk_books(counter, paying)
+
+
+async def walk_books(counter: Counter, hold: Mapping[str, Any]) -> None:
+    """What sellers change in sale, and what the ledger tells of it."""
+    change = {"kind": "reduce", "quantity": 50, "source": "till", "reason": "counted"}
+    for key, body in (
+        ("a", change),
+        ("a", {**change, "if_short": "accept"}),
+        ("a", change),
+        ("b", {**change, "kind": "?"}),
+    ):
+        for name in ("ticket", "hall", "nothing"):
+            headers = {"Idempotency-Key": key, **counter.operator}
+            await counter.api.post(f"/admin/skus/{name}/adjustments", json=body, headers=headers)
+    for verb in ("halt", "halt", "resume"):
+        await counter.api.post(f"/admin/skus/ticket/{verb}", json={"reason": "a test"}, headers=counter.operator)
+    for path in (
+        *(
+            "skus/ticket/adjustments",
+            "skus/ticket/history",
+            "skus/ticket/history?limit=0",
+            "incidents",
+            "incidents?state=?",
+        ),
+        *(
+            "skus/ticket?as_of=2999-01-01T00:00:00Z",
+            "skus/ticket?as_of=2001-01-01T00:00:00Z",
+            f"holds/{hold['id']}",
+            "holds/1",
+        ),
+    ):
+        await counter.api.get(f"/admin/{path}", headers=counter.operator)
+    now = datetime.now(UTC).isoformat()
+    await counter.api.get("/admin/skus/ticket", params={"as_of": now}, headers=counter.operator)

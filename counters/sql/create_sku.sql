@@ -85,6 +85,7 @@ $$;
 CREATE OR REPLACE FUNCTION stock_verbs.stock_up(p_sku stock.skus, p_seats jsonb, p_actor text, p_operation uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
+    INSERT INTO stock.sequencers (sku_id) VALUES (p_sku.id);
     IF p_sku.kind = 'fungible' THEN
         INSERT INTO stock.sub_counters (sku_id, shard, total)
         SELECT p_sku.id, shard, 0 FROM generate_series(0, p_sku.shards - 1) AS shard;
