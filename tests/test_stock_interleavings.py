@@ -4,14 +4,16 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any
+from uuid import UUID
 
 import msgspec
+import orjson
 import pytest
 
 from chassis.database import Connection, Pool
 from counters.functions import verbs_schema
-from counters.ids import new_hold_id, new_operation_id, new_sale_id
-from counters.rules import Line, Refused
+from counters.ids import new_hold_id, new_operation_id, new_sale_id, sku_of_hold
+from counters.rules import Done, Keyed, Line, Refused, SaleName
 from tests.line_world import until
 from tests.stock_world import Held, World, codes, held, reserve_key
 
@@ -52,6 +54,13 @@ class First:
     async def release(self, hold: Held) -> str:
         """A release by the hold's shop."""
         return await self.call("release", hold.name.sku_id, [hold.name.id], [hold.fence], ["shop:box"])
+
+    async def one(self, verb: str, hold: Held, lines: str | None = None) -> str:
+        """A confirm of a part, or a reacquire, by the hold's shop."""
+        return await self.call(
+            verb, hold.name.sku_id, hold.name.id, hold.fence, "shop:box", lines, keyed_again(hold).slot, b"f",
+            new_operation_id(), new_sale_id(hold.name.sku_id),
+        )  # fmt: skip
 
     async def extend(self, hold: Held, seconds: int) -> str:
         """An extension by the hold's shop."""
@@ -228,4 +237,151 @@ async def test_a_seat_is_waited_for_and_then_told_as_taken(world: World) -> None
         seconds = [await waits(world, world.reserve(Line("hall", seats=seats))) for seats in (("A-1", "A-2"), ("A-1",))]
     outcomes = await asyncio.gather(*seconds)
     assert sorted(codes(outcomes)) == ["done", "seat-taken"]
+    assert await world.faults() == []
+
+
+def keyed_again(hold: Held, key: str = "again") -> Keyed:
+    """The key of a confirm, as `First.one` uses it too."""
+    return Keyed(f"shop:box:confirm:{hold.name.id}", key, b"f")
+
+
+def confirm_again(world: World, hold: Held) -> Coroutine[Any, Any, Done | Refused]:
+    """A confirm that takes the units of an expired hold again."""
+    return world.stock.confirm(hold.name, hold.fence, "shop:box", keyed_again(hold), reacquire=True)
+
+
+async def lapsed(world: World) -> Held:
+    """The swept hold of a SKU's last unit."""
+    await world.fungible(total=1, shards=1)
+    hold = await world.hold()
+    await world.expire(hold)
+    await world.stock.expire_due()
+    return hold
+
+
+@pytest.mark.parametrize(("commit", "word"), [(True, "hold-expired"), (False, "done")])
+async def test_a_reacquire_waits_for_an_uncommitted_reserve_of_the_last_unit(
+    world: World, commit: bool, word: str
+) -> None:
+    hold = await lapsed(world)
+    async with first(world, commit=commit) as other:
+        assert await other.reserve(hold.name.sku_id, "theirs") == "granted"
+        second = await waits(world, confirm_again(world, hold))
+    outcome = await second
+    assert codes([outcome]) == [word]
+    if isinstance(outcome, Refused):
+        assert (outcome.facts["reason"], outcome.facts["held"]) == ("sold-out", 1)
+    assert await world.faults() == []
+
+
+@pytest.mark.parametrize(("commit", "word"), [(True, "sold-out"), (False, "done")])
+async def test_a_reserve_of_the_last_unit_waits_for_an_uncommitted_reacquire(
+    world: World, commit: bool, word: str
+) -> None:
+    hold = await lapsed(world)
+    async with first(world, commit=commit) as shop:
+        assert await shop.one("reacquire", hold) == "done"
+        second = await waits(world, world.reserve(Line("ticket", 1)))
+    assert codes([await second]) == [word]
+    assert await world.faults() == []
+
+
+async def test_a_reacquire_that_a_sweep_came_before_takes_what_the_sweep_gave_back(world: World) -> None:
+    await world.fungible(total=1, shards=1)
+    hold = await world.hold()
+    await world.expire(hold)
+    async with first(world) as sweep:
+        await sweep.call("expire_due", None, 10, False, "sweep")
+        second = await waits(world, confirm_again(world, hold))
+    assert codes([await second]) == ["done"]
+    assert await world.counts() == (0, 0, 1)
+    assert await world.faults() == []
+
+
+async def test_a_sweep_passes_over_a_due_hold_that_is_being_taken_again(world: World) -> None:
+    await world.fungible(total=1, shards=1)
+    hold = await world.hold()
+    await world.expire(hold)
+    async with first(world) as shop:
+        assert await shop.one("reacquire", hold) == "done"
+        assert (await world.stock.expire_due()).holds == 0
+        second = await waits(world, world.stock.expire_due(hold.name.sku_id, skip_locked=False))
+    assert (await second).holds == 0
+    assert await world.counts() == (0, 0, 1)
+    assert await world.faults() == []
+
+
+async def test_two_reacquires_of_one_hold_make_one_sale(world: World) -> None:
+    hold = await lapsed(world)
+    async with first(world) as shop:
+        assert await shop.one("reacquire", hold) == "done"
+        second = await waits(world, confirm_again(world, hold))
+    assert codes([await second]) == ["replayed"]
+    other = await world.stock.confirm(hold.name, hold.fence, "shop:box", keyed_again(hold, "other"), reacquire=True)
+    assert codes([other]) == ["stale-fence"], "under another key only the new fence finds the sale"
+    assert await world.counts() == (0, 0, 1)
+    assert await world.faults() == []
+
+
+async def test_a_buyer_who_reserves_elsewhere_is_counted_before_the_old_hold_is_taken_again(world: World) -> None:
+    sku = await world.fungible(total=9, shards=1, buyer_max=1)
+    hold = await world.hold(buyer="ada")
+    await world.expire(hold)
+    async with first(world) as buyer:
+        keyed = reserve_key(Line("ticket", 1), key="k", buyer="ada")
+        outcome = await buyer.call(
+            "reserve", sku.id, [new_hold_id(sku.id)], [keyed.slot], [keyed.fingerprint], [0], [1],
+            ['[{"sku":"ticket","quantity":1}]'], [None], ["shop:box"], [None], ["ada"], [new_operation_id()],
+        )  # fmt: skip
+        assert outcome == "granted"
+        second = await waits(world, confirm_again(world, hold))
+    refused = await second
+    assert isinstance(refused, Refused) and refused.facts["reason"] == "buyer-limit"
+    assert await world.faults() == []
+
+
+async def test_two_cancels_meet_and_are_one(world: World) -> None:
+    await world.fungible(total=3, shards=1)
+    sold = await world.confirm(await world.hold(quantity=2))
+    assert isinstance(sold, Done)
+    sale_id = UUID(orjson.loads(sold.document)["id"])
+    sale = SaleName(sale_id, sku_of_hold(sale_id))
+    async with first(world) as one:
+        assert await one.call("cancel", sale.sku_id, sale.id, "shop:box", "first", new_operation_id()) == "done"
+        second = await waits(world, world.stock.cancel(sale, "shop:box", "second"))
+    again = await second
+    assert isinstance(again, Done) and orjson.loads(again.document)["reason"] == "first"
+    assert await world.counts() == (3, 0, 0)
+    assert await world.faults() == []
+
+
+@pytest.mark.parametrize("word", ["hold-sold", "hold-released"])
+async def test_a_partial_confirm_and_a_release_meet_and_the_first_one_stands(world: World, word: str) -> None:
+    await world.fungible(total=3, shards=1)
+    hold = await world.hold(quantity=3)
+    call: Any
+    async with first(world) as one:
+        if word == "hold-sold":
+            assert await one.one("confirm_part", hold, '[{"sku": "ticket", "quantity": 2}]') == "done"
+            call = world.stock.release(hold.name, hold.fence, "shop:box")
+        else:
+            await one.release(hold)
+            keyed = keyed_again(hold)
+            call = world.stock.confirm(hold.name, hold.fence, "shop:box", keyed, lines=(Line("ticket", 2),))
+        second = await waits(world, call)
+    assert codes([await second]) == [word]
+    assert await world.counts() == ((1, 0, 2) if word == "hold-sold" else (3, 0, 0))
+    assert await world.faults() == []
+
+
+async def test_two_partial_confirms_under_one_key_make_one_sale(world: World) -> None:
+    await world.fungible(total=5, shards=2)
+    hold = await world.hold(quantity=4)
+    keyed = keyed_again(hold)
+    outcomes = await asyncio.gather(
+        *(world.stock.confirm(hold.name, hold.fence, "shop:box", keyed, lines=(Line("ticket", 3),)) for _ in range(8))
+    )
+    assert sorted(codes(outcomes)) == ["done", *["replayed"] * 7]
+    assert len({outcome.document for outcome in outcomes if isinstance(outcome, Done)}) == 1
+    assert await world.counts() == (2, 0, 3)
     assert await world.faults() == []
