@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from chassis.answer import Answer
@@ -145,7 +145,7 @@ class Shell:
 
     async def _serve(self, call: HotCall, name: str, method: str, headers: Headers, receive: Receive) -> Answer:
         if method != "POST":
-            raise Problem("method-not-allowed", "Allowed: POST.", headers={"Allow": "POST"})
+            raise _method_not_allowed("POST")
         return await call.serve(Asked(headers, name, receive, self._intake))
 
 
@@ -190,6 +190,17 @@ def _request_id(headers: Headers) -> str:
     return f"{random.getrandbits(64):016x}"
 
 
+def _method_not_allowed(allowed: str) -> Problem:
+    return Problem("method-not-allowed", f"Allowed: {allowed}.", headers={"Allow": allowed})
+
+
+def _allowed(request: Request) -> str:
+    """All methods of the request's path: Starlette names those of its first route only."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    fitting = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    return ", ".join(sorted({method for route in fitting for method in route.methods or ()}))
+
+
 async def _on_problem(_request: Request, error: Exception) -> Response:
     assert isinstance(error, Problem)
     return problem_response(error)
@@ -198,9 +209,9 @@ async def _on_problem(_request: Request, error: Exception) -> Response:
 async def _on_http_exception(request: Request, error: Exception) -> Response:
     """Starlette's own refusals (no such path or method) in our words."""
     assert isinstance(error, HTTPException)
-    headers = dict(error.headers or {})
     if error.status_code == 405:
-        return problem_response(Problem("method-not-allowed", f"Allowed: {headers.get('Allow', '')}.", headers=headers))
+        return problem_response(_method_not_allowed(_allowed(request)))
+    headers = dict(error.headers or {})
     if error.status_code == 404:
         return problem_response(Problem("not-found", f"There is nothing at {request.url.path}.", headers=headers))
     return problem_response(Problem("malformed", str(error.detail), headers=headers))

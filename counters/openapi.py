@@ -11,7 +11,7 @@ from chassis.http import json_response
 from chassis.settings import Settings
 from counters.adjustments import AdjustBody, Adjustment, Incident, ReasonBody, SourceSum
 from counters.history import Entry, Figures
-from counters.openapi_answers import ANSWERS, echoed_settings
+from counters.openapi_answers import ANSWERS, echoed_settings, line_schema
 from counters.openapi_calls import (
     AT_WORK,
     BODY,
@@ -74,7 +74,12 @@ def openapi_document(server_url: str) -> dict[str, Any]:
         "servers": [{"url": server_url}],
         "paths": _hold_paths() | _sku_paths() | operator_paths() | _process_paths(),
         "components": {
-            "schemas": {**schemas, **ANSWERS, "SkuRules": echoed_settings(schemas["SkuSettings"])},
+            "schemas": {
+                **schemas,
+                **ANSWERS,
+                "Line": line_schema(schemas["Line"]),
+                "SkuRules": echoed_settings(schemas["SkuSettings"]),
+            },
             "parameters": {"idempotencyKey": IDEMPOTENCY_KEY},
             "headers": {"replayed": REPLAYED},
             "securitySchemes": SECURITY_SCHEMES,
@@ -97,6 +102,7 @@ def _holding_paths() -> dict[str, Any]:
                 body="ReserveBody",
                 security=RESERVER,
                 keyed=True,
+                leads_to=[(verb, "hold_id") for verb in ("read_hold", "start_payment", "confirm", "release", "extend")],
             )
         },
         "/v1/holds/{hold_id}": {
@@ -147,6 +153,7 @@ def _ending_paths() -> dict[str, Any]:
                 body="ConfirmBody",
                 security=SHOP,
                 keyed=True,
+                leads_to=[("cancel", "sale_id")],
             ),
         },
         "/v1/sales/{sale_id}/cancel": {

@@ -11,6 +11,12 @@ def reference(kind: str, name: str) -> dict[str, str]:
     return {"$ref": f"#/components/{kind}/{name}"}
 
 
+def line_schema(line: Mapping[str, Any]) -> dict[str, Any]:
+    """A line names either a quantity or seats, which its type cannot say."""
+    kinds = (("quantity", "integer"), ("seats", "array"))
+    return {**line, "oneOf": [{"required": [name], "properties": {name: {"type": kind}}} for name, kind in kinds]}
+
+
 def echoed_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What GET /admin/skus/{sku} answers: every setting but the seats, and the SKU's name."""
     properties = {"sku": _TEXT, **{name: kind for name, kind in settings["properties"].items() if name != "seats"}}

@@ -44,12 +44,19 @@ def call(
     keyed: bool = False,
     busy: bool = True,
     parameters: Sequence[Mapping[str, Any]] = (),
+    leads_to: Sequence[tuple[str, str]] = (),
 ) -> dict[str, Any]:
-    """One call: `refusals` are codes of PROBLEMS, beside `busy`, which any call may answer that asks a store."""
+    """One call: `refusals` are codes of PROBLEMS, beside `busy`, which any call may answer that asks a store.
+
+    `leads_to`: operations that take the answer's id, each with the name of its path's parameter.
+    """
     responses = {str(status): _response(*answer) for status, answer in answers.items()}
     if keyed:
         for response in responses.values():
             response["headers"] = {"Idempotent-Replayed": reference("headers", "replayed")}
+    if leads_to:
+        for response in responses.values():
+            response["links"] = {name: _link(name, parameter) for name, parameter in leads_to}
     described: dict[str, Any] = {
         "operationId": operation,
         "summary": summary,
@@ -62,6 +69,10 @@ def call(
         content = {"application/json": {"schema": reference("schemas", body)}}
         described["requestBody"] = {"required": True, "content": content}
     return described
+
+
+def _link(operation: str, parameter: str) -> dict[str, Any]:
+    return {"operationId": operation, "parameters": {parameter: "$response.body#/id"}}
 
 
 def _response(description: str, schema: str | None) -> dict[str, Any]:

@@ -26,6 +26,9 @@ TOTAL_MAX = 1_000_000_000
 END = r"$(?!\n)"
 PLAIN = r"^[^\x00-\x1f\x7f]+" + END  # Postgres keeps no NUL, and a control character in a name helps nobody
 
+# A rule of JSON Schema that the type cannot say; sum_lines and ConfirmBody judge it.
+UNIQUE = {"uniqueItems": True}
+
 SKU_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 SkuName = Annotated[str, msgspec.Meta(pattern=f"^{SKU_NAME.pattern}{END}")]
 RoomName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,39}" + END)]
@@ -86,7 +89,10 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
     sku: SkuName
     quantity: Annotated[int, msgspec.Meta(ge=1, le=QUANTITY_MAX)] | None = None
-    seats: Annotated[tuple[SeatName, ...], msgspec.Meta(min_length=1, max_length=LINES_MAX)] | None = None
+    seats: (
+        Annotated[tuple[SeatName, ...], msgspec.Meta(min_length=1, max_length=LINES_MAX, extra_json_schema=UNIQUE)]
+        | None
+    ) = None
 
 
 class ReserveBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -53,6 +53,7 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
     )
     routes = [
         Route("/order", order, methods=["POST"]),
+        Route("/order", order, methods=["PUT"]),
         Route("/broken", broken),
         Route("/away", away),
         Route("/overloaded", overloaded),
@@ -118,7 +119,7 @@ async def test_wrong_paths_and_methods_are_problems(client: httpx.AsyncClient) -
     problem(await client.get("/nowhere"), 404, "not-found")
     response = await client.get("/order")
     problem(response, 405, "method-not-allowed")
-    assert "POST" in response.headers["allow"]
+    assert response.headers["allow"] == "POST, PUT"
 
 
 async def test_a_bug_is_a_500_that_tells_the_caller_nothing_but_its_id(client: httpx.AsyncClient) -> None:
