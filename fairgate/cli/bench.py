@@ -2,9 +2,12 @@
 
 import contextlib
 import os
+import socket
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -13,15 +16,23 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from admission.keyring import Keyring
 from chassis.database import read_text
 from counters.lanes import LaneSettings
+from counters.store import Stock
 from fairgate.cli.books import fail, run_long, settings_for
+from fairgate.house import HOST, ready
 from fairgate.stack.embedded import Stack, open_stack
+from fairgate.stack.supervisor import Service
 from loadtest.bench.engine import EngineBench
 from loadtest.bench.ground import Ground
+from loadtest.bench.http import HttpBench, HttpSettings, HttpStage, quick_http_settings
+from loadtest.bench.http_report import http_document, http_tables
+from loadtest.bench.load import closed_loop_client
 from loadtest.bench.machine import describe_machine
 from loadtest.bench.plan import EngineSettings, quick_settings
 from loadtest.bench.report import engine_document, engine_tables, honest_faults, soak_table
+from loadtest.bench.shop import open_shop
 from loadtest.bench.soak import SoakSettings, soak
 from loadtest.strategies.strategy import StrategyName
 
@@ -77,6 +88,29 @@ def engine(
     run_long(_engine(data, json_file, settings))
 
 
+@app.command("http", epilog="Example: fairgate bench http --workers 1,2 --json http.json")
+def measure_http(
+    workers: Annotated[str | None, typer.Option(help="Workers of the stock API, separated by commas.")] = None,
+    connections: Annotated[int, typer.Option(min=1, max=4096, help="Connections that load it.")] = 64,
+    seconds: Annotated[float | None, typer.Option(min=0.2, max=3600, help="Of each measurement.")] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, max=99, help="Rounds; the median counts.")] = None,
+    quick: Quick = False,
+    json_file: JsonFile = None,
+    data: DataFolder = None,
+) -> None:
+    """The stock API under load, beside an app that does nothing and a bare Redis decrement. Exit code 0 only when the books balance."""
+    settings = quick_http_settings() if quick else HttpSettings()
+    settings = replace(
+        settings,
+        workers=_numbers("--workers", workers, settings.workers, 1, 64),
+        connections=connections,
+        seconds=seconds or settings.seconds,
+        repeats=repeats or settings.repeats,
+        client=closed_loop_client(),
+    )
+    run_long(_http(data, json_file, settings))
+
+
 @dataclass(frozen=True, slots=True)
 class Bench:
     """Servers of the bench's own, and where it says how far it is."""
@@ -122,6 +156,54 @@ async def _engine(data: Path | None, json_file: Path | None, settings: EngineSet
         console.print("commit +ms is simulated: commit_delay with commit_siblings = 0, the locks held meanwhile.")
     _write(json_file, document)
     return 1 if honest_faults(measured) else 0
+
+
+async def _http(data: Path | None, json_file: Path | None, settings: HttpSettings) -> int:
+    async with open_bench(data) as bench, bench.ground.pool() as pool:
+        machine = await describe_machine(pool)
+        chassis = bench.ground.settings
+        keyring = Keyring(pool, chassis.master_key_bytes, chassis.public_url + chassis.prefix)
+        await keyring.refresh()
+        shop = await open_shop(pool, Stock(pool), keyring)
+        with tempfile.TemporaryDirectory(prefix="fairgate-feeds-") as feeds, _progress() as (bar, task):
+
+            def tell(done: int, of: int, what: str) -> None:
+                bar.update(task, completed=done, total=of, description=what)
+
+            stage = HttpStage(pool, chassis.redis_url, shop, partial(served_app, bench.stack), Path(feeds))
+            measured = await HttpBench(stage, settings, tell).run()
+    Console().print(http_tables(measured))
+    for fault in measured.faults:
+        print(f"The books: {fault}", file=sys.stderr)
+    _write(json_file, http_document(machine, settings, measured))
+    return 1 if measured.faults else 0
+
+
+@contextlib.asynccontextmanager
+async def served_app(stack: Stack, app_name: str, workers: int) -> AsyncIterator[int]:
+    """The stock API, or a floor of the bench's, with so many workers as a child for the block; gives its port."""
+    port = _free_port()
+    own = {"FAIRGATE_STOCK_PORT": str(port), "FAIRGATE_STOCK_WORKERS": str(workers), "FAIRGATE_LOG_LEVEL": "warning"}
+    stock = app_name == "stock"
+    program = ("fairgate", "serve", "stock") if stock else ("loadtest.bench.floors", app_name, str(port), str(workers))
+    service = Service(
+        f"bench-{app_name}",
+        (sys.executable, "-m", *program),
+        ready=ready(f"http://{HOST}:{port}{'/readyz' if stock else '/'}"),
+        environment=stack.environment() | own,
+    )
+    await stack.supervisor.start(service)
+    try:
+        yield port
+    finally:
+        await stack.supervisor.stop(service.name)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 async def _soak(data: Path | None, json_file: Path | None, settings: EngineSettings, seconds: float | None) -> int:

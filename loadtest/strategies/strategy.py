@@ -49,11 +49,11 @@ def trial_sku(number: int, name: str, quantity: int = 1) -> TrialSku:
     return TrialSku(number, name, quantity, (Want(number, quantity, None),), lines, fingerprint([lines, None]))
 
 
-def reservation(sku: TrialSku, key: str, *, batched: bool) -> Reservation:
-    """A reserve by the buyer whom `buyer_of` names."""
+def reservation(sku: TrialSku, key: str, *, batched: bool, room: str | None = None) -> Reservation:
+    """A reserve by the buyer whom `buyer_of` names, with a pass of `room`."""
     buyer = buyer_of(key)
     keyed = Keyed(f"{buyer}:reserve", key, sku.fingerprint)
-    return Reservation(sku.id, sku.wants, sku.lines, keyed, buyer, buyer, buyer, None, batched)
+    return Reservation(sku.id, sku.wants, sku.lines, keyed, buyer, buyer, buyer, room, batched)
 
 
 def buyer_of(key: str) -> str:
