@@ -6,13 +6,11 @@ waits for the next, and then hears what became of the first.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """What one statement can serve."""
 
     verb: str

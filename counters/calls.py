@@ -7,14 +7,18 @@ import asyncio
 import random
 import time
 from functools import cache
+from typing import NamedTuple
 
 import asyncpg
+import msgspec
+import orjson
 import structlog
 from prometheus_client import Counter
 
 from chassis.database import STORE_AWAY, Pool, store_away
 from chassis.problems import Problem, busy
 from counters.functions import verbs_schema
+from counters.rules import Done, Refusal, Refused
 
 ATTEMPTS_MAX = 4
 DECIDE_SECONDS_MAX = 4.0  # no new attempt after this long: the caller has been waiting for it
@@ -28,11 +32,28 @@ AGAIN = (
     asyncpg.LockNotAvailableError,
     asyncpg.QueryCanceledError,
 )
+OUTCOMES = Counter(
+    "fairgate_stock_outcomes", "What verbs answered; `tail` is a visit to the exact path", ["verb", "outcome"]
+)
 RETRIES = Counter(
     "fairgate_stock_retries", "Calls of a verb that were sent again, by verb and reason", ["verb", "reason"]
 )
 DRIFT = Counter("fairgate_stock_drift_refusals", "Calls that a constraint stopped because the books disagree", ["verb"])
+_DONE = frozenset({"granted", "done", "replayed", "created", "changed", "unchanged"})
 log = structlog.get_logger()
+
+
+class Answer(NamedTuple):
+    """What a verb answered one caller: the outcome's code, and its document or facts as JSON text."""
+
+    outcome: str
+    text: str | None
+
+    def judged(self) -> Done | Refused:
+        """What a caller hears. Each code stands in the head of its verb's file."""
+        if self.outcome in _DONE:
+            return Done(self.text or "{}", replayed=self.outcome == "replayed")
+        return Refused(msgspec.convert(self.outcome, Refusal), orjson.loads(self.text) if self.text else {})
 
 
 class Verbs:
@@ -66,6 +87,12 @@ class Verbs:
                 raise failure
             RETRIES.labels(verb, reason).inc()
             await asyncio.sleep(jitter(attempt))
+
+    async def decide(self, verb: str, *arguments: object) -> Answer:
+        """The one outcome of `verb`; raises as `call` does."""
+        (row,) = await self.call(verb, *arguments)
+        OUTCOMES.labels(verb, row["outcome"]).inc()
+        return Answer(row["outcome"], row["answer"])
 
 
 @cache

@@ -9,9 +9,9 @@ from uuid import UUID
 import orjson
 
 from chassis.problems import busy
-from counters.calls import Verbs
+from counters.calls import Answer, Verbs
 from counters.ids import new_operation_id, new_sale_id
-from counters.lanes import Answer, Lanes
+from counters.lanes import Lanes
 from counters.rules import Confirmation
 
 ROUNDS_MAX = 8
@@ -59,8 +59,7 @@ class Confirms:
         return await self._lanes.ask("confirm", wanted.hold.sku_id, wanted.hold.id, arguments)
 
     async def _one(self, verb: str, wanted: Confirmation, ids: _Ids) -> Answer:
-        (row,) = await self._verbs.call(
+        return await self._verbs.decide(
             verb, wanted.hold.sku_id, wanted.hold.id, wanted.fence, wanted.caller, wanted.lines_json, wanted.keyed.slot,
             wanted.keyed.fingerprint, ids.operation, ids.sale,
         )  # fmt: skip
-        return Answer(row["outcome"], row["answer"])

@@ -6,20 +6,22 @@ nothing is lost, and one bad member fails alone. What cannot be decided in time 
 """
 
 import asyncio
+import collections
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from uuid import UUID
 
 import asyncpg
+import msgspec
 import structlog
 from prometheus_client import Counter, Histogram
 
 from chassis.database import STORE_AWAY, Pool, PooledConnection, store_away
 from chassis.problems import Problem, busy
 from counters.batching import Group, Queue
-from counters.calls import AGAIN, RETRIES, in_drift, jitter, overloaded, statement
+from counters.calls import AGAIN, OUTCOMES, RETRIES, Answer, in_drift, jitter, overloaded, statement
 
 WAIT_SECONDS_MAX = 4.0  # no new attempt after this long: the caller has been waiting for it
 DUPLICATE_SECONDS_MAX = 2.0
@@ -37,23 +39,14 @@ FULL = Counter("fairgate_stock_lane_full", "Calls that found their lane full", [
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a verb answered one member: the outcome's code, and its document or facts as JSON text."""
-
-    outcome: str
-    text: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True, eq=False):
     """One caller in a lane. `arguments` are its element of each of the verb's arrays."""
 
     group: Group
     unit: UUID
     arguments: tuple[object, ...]
     since: float
-    answer: "asyncio.Future[Answer]" = field(compare=False)
+    answer: "asyncio.Future[Answer]"
 
     def hear(self, answer: Answer) -> None:
         """Give the answer, unless the caller has gone."""
@@ -171,8 +164,10 @@ class Lane:
             await self._hang_up()
             await self._again(members, attempt, "store-away", store_away(error))
         else:
-            for row in rows:
-                members[row["place"] - 1].hear(Answer(row["outcome"], row["answer"]))
+            for place, outcome, text in rows:
+                members[place - 1].hear(Answer(outcome, text))
+            for outcome, count in collections.Counter(row["outcome"] for row in rows).items():
+                OUTCOMES.labels(verb, outcome).inc(count)
 
     async def _again(self, members: Sequence[Member], attempt: int, reason: str, problem: Problem) -> None:
         """Send once more as it was, then in halves, then give up."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from chassis.problems import busy
-from counters.calls import Verbs
+from counters.calls import Answer, Verbs
 from counters.ids import new_hold_id, new_operation_id
-from counters.lanes import Answer, Lane, Lanes, full, spread
+from counters.lanes import Lane, Lanes, full, spread
 from counters.rules import Reservation, Want
 
 ROUNDS_MAX = 8
@@ -66,8 +66,7 @@ class Reserves:
         )  # fmt: skip
         if wanted.batched:
             return await self._lanes.ask("reserve", wanted.lead, slot, arguments)
-        (row,) = await self._verbs.call("reserve", wanted.lead, *([argument] for argument in arguments))
-        return Answer(row["outcome"], row["answer"])
+        return await self._verbs.decide("reserve", wanted.lead, *([argument] for argument in arguments))
 
     async def _in_tail(self, wanted: Reservation, want: Want, ids: _Ids) -> Answer:
         slot = wanted.keyed.slot
@@ -82,13 +81,12 @@ class Reserves:
             raise full("reserve_cart")
         self._carts += 1
         try:
-            (row,) = await self._verbs.call(
+            return await self._verbs.decide(
                 "reserve_cart", wanted.lead, ids.hold, wanted.wants_json, wanted.lines_json, wanted.room,
                 wanted.actor, wanted.owner, wanted.buyer, wanted.keyed.slot, wanted.keyed.fingerprint, ids.operation,
             )  # fmt: skip
         finally:
             self._carts -= 1
-        return Answer(row["outcome"], row["answer"])
 
     async def _rounds(self, wanted: Reservation, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """Ask until it is decided; between, units of due holds come back."""

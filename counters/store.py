@@ -13,12 +13,11 @@ from uuid import UUID
 import asyncpg
 import msgspec
 import orjson
-from prometheus_client import Counter
 
 from chassis.database import Pool
 from chassis.problems import busy
 from counters.adjustments import AdjustBody
-from counters.calls import Verbs
+from counters.calls import Answer, Verbs
 from counters.confirms import Confirms
 from counters.ids import new_operation_id, new_sale_id
 from counters.lanes import Lane, Lanes, LaneSettings
@@ -30,7 +29,6 @@ from counters.rules import (
     HoldName,
     Keyed,
     Line,
-    Refusal,
     Refused,
     Reservation,
     SaleName,
@@ -40,9 +38,6 @@ from counters.rules import (
 RECLAIMS_MAX = 8
 RECLAIM_BATCH = 500
 
-OUTCOMES = Counter(
-    "fairgate_stock_outcomes", "What verbs answered; `tail` is a visit to the exact path", ["verb", "outcome"]
-)
 
 # What putting a SKU did.
 Put = Literal["created", "changed", "unchanged"]
@@ -139,8 +134,7 @@ class Stock:
         One fungible SKU tries its key's sub-counter first; whatever that cannot serve, the tail decides.
         """
         answer = await self._reserves.decide(wanted)
-        OUTCOMES.labels("reserve", answer.outcome).inc()
-        return _Outcome(answer.outcome, answer.text).judged()
+        return answer.judged()
 
     async def _reclaim(self, sku_id: int) -> Expired:
         return await self.expire_due(sku_id, limit=RECLAIM_BATCH, skip_locked=False, actor="tail")
@@ -162,12 +156,11 @@ class Stock:
         """Sell what the hold holds, or the part that `lines` name; the rest returns. Whatever the key and the lines, a sold
         hold answers its one sale. `reacquire`: an expired hold's units are taken again where they are still free."""
         answer = await self._confirms.decide(Confirmation(hold, fence, caller, keyed, lines, reacquire))
-        OUTCOMES.labels("confirm", answer.outcome).inc()
-        return _Outcome(answer.outcome, answer.text).judged()
+        return answer.judged()
 
     async def cancel(self, sale: SaleName, caller: str, reason: str) -> Done | Refused:
         """Give a sale's units back to stock; cancelling twice is one cancel. The document is the sale's."""
-        return (await self._decide("cancel", sale.sku_id, sale.id, caller, reason, new_operation_id())).judged()
+        return await self._decide("cancel", sale.sku_id, sale.id, caller, reason, new_operation_id())
 
     async def release(self, hold: HoldName, fence: int | None, caller: str) -> Done | Refused:
         """Give the units back; releasing twice is one release."""
@@ -188,12 +181,11 @@ class Stock:
     ) -> Done | Refused:
         """End a hold that waits for its payment, or mark it as stuck; repeating gives the same."""
         sale_id = new_sale_id(hold.sku_id)
-        resolved = await self._decide("resolve", hold.sku_id, hold.id, outcome, overdue_only, actor, reason, sale_id)
-        return resolved.judged()
+        return await self._decide("resolve", hold.sku_id, hold.id, outcome, overdue_only, actor, reason, sale_id)
 
     async def hold(self, hold: HoldName, caller: str | None) -> Done | Refused:
         """The hold as it stands now; a foreign one is not-found."""
-        return (await self._decide("read_hold", hold.sku_id, hold.id, caller)).judged()
+        return await self._decide("read_hold", hold.sku_id, hold.id, caller)
 
     async def put_sku(self, name: str, settings: SkuSettings, actor: str) -> Done | Refused:
         """Create the SKU with its stock, or change its rules and total; the document's `outcome` is a Put.
@@ -203,14 +195,14 @@ class Stock:
         put = _rules(name, settings)
         seats = None if settings.seats is None else _text(put["seats"])
         (row,) = await self._put("create_sku", _text(put["rules"]), seats, actor, new_operation_id())
-        return _Outcome(row["outcome"], row["answer"]).judged()
+        return Answer(row["outcome"], row["answer"]).judged()
 
     async def import_skus(self, skus: Mapping[str, SkuSettings], actor: str) -> list[tuple[str, Put]] | Refused:
         """Put several SKUs, all or none: what became of each, or the refusal of the first that cannot be put."""
         puts = _text([_rules(name, settings) for name, settings in skus.items()])
         done: list[tuple[str, Put]] = []
         for row in await self._put("import_skus", puts, actor, new_operation_id()):
-            outcome = _Outcome(row["outcome"], row["answer"]).judged()
+            outcome = Answer(row["outcome"], row["answer"]).judged()
             if isinstance(outcome, Refused):
                 return outcome
             document = msgspec.json.decode(outcome.document, type=_PutDocument)
@@ -234,11 +226,11 @@ class Stock:
             change.reason, change.occurred_at, actor, keyed.slot, keyed.fingerprint,
             new_operation_id(), new_operation_id(),
         )  # fmt: skip
-        return _Outcome(row["outcome"], row["answer"]).judged()
+        return Answer(row["outcome"], row["answer"]).judged()
 
     async def halt(self, sku_id: int, state: Literal["halted", "on_sale"], reason: str, actor: str) -> Done | Refused:
         """Halt the SKU's sale at once, or let it go on; what is held may be paid, confirmed and released all the while."""
-        return (await self._decide("halt", sku_id, state, reason, actor, new_operation_id())).judged()
+        return await self._decide("halt", sku_id, state, reason, actor, new_operation_id())
 
     async def find_sku(self, name: str) -> Sku | None:
         """The SKU with that name, or None."""
@@ -292,25 +284,10 @@ class Stock:
 
     async def _in_lane(self, verb: str, hold: HoldName, arguments: tuple[object, ...]) -> Done | Refused:
         answer = await self._lanes.ask(verb, hold.sku_id, hold.id, arguments)
-        OUTCOMES.labels(verb, answer.outcome).inc()
-        return _Outcome(answer.outcome, answer.text).judged()
+        return answer.judged()
 
-    async def _decide(self, verb: str, *arguments: object) -> "_Outcome":
-        (row,) = await self._verbs.call(verb, *arguments)
-        OUTCOMES.labels(verb, row["outcome"]).inc()
-        return _Outcome(row["outcome"], row["answer"])
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    code: str
-    answer: str | None
-
-    def judged(self) -> Done | Refused:
-        """What a caller hears. Each code stands in the head of its verb's file."""
-        if self.code in ("granted", "done", "replayed", "created", "changed", "unchanged"):
-            return Done(self.answer or "{}", replayed=self.code == "replayed")
-        return Refused(msgspec.convert(self.code, Refusal), orjson.loads(self.answer) if self.answer else {})
+    async def _decide(self, verb: str, *arguments: object) -> Done | Refused:
+        return (await self._verbs.decide(verb, *arguments)).judged()
 
 
 class _PutDocument(msgspec.Struct, frozen=True):
