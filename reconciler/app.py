@@ -18,14 +18,17 @@ from chassis.loops import Loop
 from chassis.settings import Settings
 from chassis.shell import create_app
 from counters.app import migrated
+from counters.history import History
 from counters.store import Stock
-from reconciler.jobs import Job, Rebalance, RepairDrift, Report, SettlePayments, Sweep
+from reconciler.jobs import Job, Number, Rebalance, RepairDrift, Report, SettlePayments, Sweep
 from reconciler.payments import HttpPaymentInquiry, NoPaymentInquiry, PaymentInquiry
 from reconciler.signal import TellTheLine
 
 LEASE_INTERVAL_SECONDS = 0.5
 SIGNAL_INTERVAL_SECONDS = 1.0
+NUMBER_INTERVAL_SECONDS = 0.2
 INQUIRY_SECONDS_MAX = 3.0
+ROUTINE = (TellTheLine.name, Number.name)  # they always have something to do, and nothing to say
 WORK = Counter("fairgate_reconciler_work", "What the reconciler's jobs did", ["job", "figure"])
 log = structlog.get_logger()
 
@@ -63,7 +66,7 @@ def tell(report: Report) -> None:
     """Count what a job did, and log it when it did something."""
     for figure, value in report.done.items():
         WORK.labels(report.job, figure).inc(value)
-    if not report.idle and report.job != TellTheLine.name:
+    if not report.idle and report.job not in ROUTINE:
         log.info("reconciled", job=report.job, **report.done, attention=list(report.attention))
 
 
@@ -87,6 +90,7 @@ def create(settings: Settings | None = None) -> Starlette:
         (SettlePayments(stock, payment_inquiry(settings, client)), settings.payment_interval_seconds),
         (Rebalance(stock), settings.rebalance_interval_seconds),
         (RepairDrift(stock), settings.repair_interval_seconds),
+        (Number(History(pool)), NUMBER_INTERVAL_SECONDS),
         (TellTheLine(stock, bond), SIGNAL_INTERVAL_SECONDS),
     ]
 

@@ -11,12 +11,14 @@ from typing import Protocol
 import structlog
 
 from chassis.problems import Problem
+from counters.history import History
 from counters.rules import Done, HoldName
 from counters.store import Stock
 from reconciler.payments import PaymentInquiry, final_state
 
 SWEEP_BATCH = 1_000
 PAYMENTS_BATCH = 200
+NUMBER_BATCH = 10_000
 REBALANCE_TOLERANCE = 2
 ACTOR = "reconciler"
 log = structlog.get_logger()
@@ -142,6 +144,27 @@ class RepairDrift:
         return Report(self.name, {"repaired": repaired, "left": len(left)}, tuple(left))
 
 
-def all_jobs(stock: Stock, inquiry: PaymentInquiry) -> Sequence[Job]:
-    """The jobs in the order of one pass: mend the books first, since drift stops the others; then give back, and even out."""
-    return (RepairDrift(stock), Sweep(stock), SettlePayments(stock, inquiry), Rebalance(stock))
+class Number:
+    """The sequencer: gives the ledger's rows their numbers, SKU by SKU, a bounded pass at a time so that none waits long."""
+
+    name = "number"
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    async def run_once(self) -> Report:
+        rows = 0
+        due = await self._history.unsettled()
+        while due:
+            passes = [(sku_id, await self._history.number(sku_id, NUMBER_BATCH)) for sku_id in due]
+            rows += sum(one.rows for _, one in passes)
+            due = [sku_id for sku_id, one in passes if one.more]
+        return Report(self.name, {"rows": rows})
+
+
+def all_jobs(stock: Stock, history: History, inquiry: PaymentInquiry) -> Sequence[Job]:
+    """The jobs in the order of one pass: mend the books first, since drift stops the others; then give back, and even out.
+
+    The ledger is numbered last, so that it has what the others did.
+    """
+    return (RepairDrift(stock), Sweep(stock), SettlePayments(stock, inquiry), Rebalance(stock), Number(history))

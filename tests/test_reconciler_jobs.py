@@ -12,8 +12,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from chassis.database import Pool
+from counters.history import History
 from counters.rules import Done
-from reconciler.jobs import Rebalance, RepairDrift, SettlePayments, Sweep, all_jobs
+from reconciler.jobs import Number, Rebalance, RepairDrift, SettlePayments, Sweep, all_jobs
 from reconciler.payments import HttpPaymentInquiry, NoPaymentInquiry, PaymentState
 from tests.stock_world import Held, World, codes
 
@@ -152,8 +153,8 @@ async def test_one_drifted_hold_does_not_hold_up_the_payments_behind_it(world: W
         assert report.done == {"paid": 1, "unpaid": 0, "unknown": 0}
         assert str(torn.name.id) in report.attention[0]
         # One whole pass mends the books first, and then the torn hold ends too.
-        reports = [await job.run_once() for job in all_jobs(world.stock, inquiry)]
-    assert [report.attention for report in reports] == [()] * 4
+        reports = [await job.run_once() for job in all_jobs(world.stock, History(world.pool), inquiry)]
+    assert [report.attention for report in reports] == [()] * 5
     assert await world.counts("torn") == (1, 0, 0)
     assert await world.faults() == []
 
@@ -175,3 +176,12 @@ async def test_drift_is_mended_and_what_needs_a_person_is_said(world: World) -> 
     await world.pool.execute("DELETE FROM stock.hold_parts WHERE hold_id = $1", hold.name.id)
     report = await RepairDrift(world.stock).run_once()
     assert report.done["left"] == len(report.attention) > 0
+
+
+async def test_one_pass_numbers_all_that_every_sku_has_in_its_ledger(world: World) -> None:
+    for name in ("early", "late"):
+        await world.fungible(name)
+        await world.hold(name)
+    report = await Number(History(world.pool)).run_once()
+    assert report.done == {"rows": await world.pool.fetchval("SELECT count(*) FROM stock.ledger")}
+    assert (await Number(History(world.pool)).run_once()).idle

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from counters.history import History
 from counters.store import Disagreement, Level, Stock
 from fairgate.cli.books import DEFAULT_DATA, DataOption, JsonOption, fail, open_books, run
 from reconciler.app import INQUIRY_SECONDS_MAX, payment_inquiry
@@ -21,13 +22,13 @@ def reconcile(
     data: DataOption = DEFAULT_DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Run one pass of sweep, payments, rebalance and repair, and print what each did."""
+    """Run one pass of repair, sweep, payments, rebalance and numbering, and print what each did."""
     if not once:
         fail("Say --once for a single pass; `fairgate serve reconciler` runs it for good.")
 
     async def work() -> list[Report]:
         async with open_books(data) as books, httpx.AsyncClient(timeout=INQUIRY_SECONDS_MAX, trust_env=False) as client:
-            jobs = all_jobs(Stock(books.pool), payment_inquiry(books.settings, client))
+            jobs = all_jobs(Stock(books.pool), History(books.pool), payment_inquiry(books.settings, client))
             return [await job.run_once() for job in jobs]
 
     reports = run(work())
