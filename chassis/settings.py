@@ -36,6 +36,9 @@ class Settings(BaseSettings):
     stock_host: str = "127.0.0.1"
     stock_port: int = Field(8002, ge=1, le=65535)
     stock_workers: int = Field(1, ge=1, le=64)
+    stock_lanes: int = Field(2, ge=1, le=64)
+    stock_batch_max: int = Field(250, ge=1, le=2_000)
+    stock_queue_max: int = Field(2_000, ge=1, le=100_000)
     reconciler_host: str = "127.0.0.1"
     reconciler_port: int = Field(8004, ge=1, le=65535)
     sweep_interval_seconds: float = Field(1.0, gt=0, le=3600)
@@ -131,6 +134,11 @@ class Settings(BaseSettings):
             raise ValueError(
                 "FAIRGATE_LOCK_TIMEOUT_SECONDS must not be longer than FAIRGATE_STATEMENT_TIMEOUT_SECONDS: "
                 "a statement would be cut off before it could say that it waited for a lock"
+            )
+        if self.stock_lanes + 2 > self.database_connections:
+            raise ValueError(
+                "FAIRGATE_DATABASE_CONNECTIONS must be at least FAIRGATE_STOCK_LANES + 2: each lane has a connection, "
+                "and so have the tail and everything else"
             )
         if (self.gateway_host, self.gateway_port) == (self.stock_host, self.stock_port):
             raise ValueError("FAIRGATE_GATEWAY_PORT and FAIRGATE_STOCK_PORT must differ: both are on one host")

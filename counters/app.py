@@ -23,6 +23,7 @@ from counters.functions import verbs_schema
 from counters.history import History
 from counters.history_api import HistoryApi
 from counters.hot import HotVerbs
+from counters.lanes import LaneSettings
 from counters.openapi import openapi_route
 from counters.store import Stock
 
@@ -35,7 +36,7 @@ def create(settings: Settings | None = None) -> App:
     pool = make_pool(settings)
     keys = ApiKeys(pool)
     trust = Trust(pool)
-    stock = Stock(pool)
+    stock = Stock(pool, LaneSettings(settings.stock_lanes, settings.stock_batch_max, settings.stock_queue_max))
     callers = Callers(keys, trust)
     catalog = Catalog(stock)
 

@@ -53,6 +53,7 @@ def test_every_missing_variable_is_named_at_once(environment: pytest.MonkeyPatch
         ("FAIRGATE_GATEWAY_WORKERS", "0", "FAIRGATE_GATEWAY_WORKERS"),
         ("FAIRGATE_STOCK_PORT", "8001", "must differ"),
         ("FAIRGATE_LOCK_TIMEOUT_SECONDS", "60", "must not be longer than"),
+        ("FAIRGATE_STOCK_LANES", "15", "FAIRGATE_DATABASE_CONNECTIONS"),
         ("FAIRGATE_PAYMENT_INQUIRY_URL", "http://127.0.0.1/payments", "FAIRGATE_PAYMENT_INQUIRY_KEY"),
         ("FAIRGATE_TRUSTED_PROXIES", '["everyone"]', "FAIRGATE_TRUSTED_PROXIES"),
         ("FAIRGATE_TRUSTED_PROXIES", "10.0.0.1", "JSON"),
