@@ -128,9 +128,15 @@ async def named_sku(stock: Stock, request: Request) -> Sku:
 
 
 def read_query(request: Request, kind: type[T]) -> T:
-    """The query as `kind`. Raises Problem invalid for one that is unknown, missing or out of range."""
+    """The query as `kind`. Raises Problem invalid for one that is unknown, missing, out of range or given twice."""
+    given = request.query_params.multi_items()
+    query = dict(given)
+    # msgspec would read the word null as a field that was left out.
+    wrong = [name for name, value in query.items() if value == "null" or [one for one, _ in given].count(name) > 1]
+    if wrong:
+        raise invalid_fields([(f"/{name}", "is given once, or left out") for name in wrong])
     try:
-        return msgspec.convert(dict(request.query_params), kind, strict=False)
+        return msgspec.convert(query, kind, strict=False)
     except msgspec.ValidationError as error:
         raise invalid(error) from None
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from chassis.problems import PROBLEMS
 from counters.openapi_answers import reference
-from counters.rules import SKU_NAME
+from counters.rules import KEY_HEADER, SKU_NAME
 
 SKU = {
     "name": "sku",
@@ -103,7 +103,7 @@ IDEMPOTENCY_KEY = {
     "in": "header",
     "required": True,
     "description": "1 to 255 visible ASCII characters, bare or in quotes: your own, and the same for every retry.",
-    "schema": {"type": "string", "minLength": 1},
+    "schema": {"type": "string", "pattern": KEY_HEADER},
 }
 REPLAYED = {"description": "Present on a repeat, which has no effect of its own.", "schema": {"enum": ["true"]}}
 SECURITY_SCHEMES = {

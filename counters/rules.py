@@ -323,20 +323,18 @@ class Confirmation:
         return None if self.lines is None else msgspec.json.encode(self.lines).decode()
 
 
-_BARE_KEY = re.compile(r"[\x21-\x7e]{1,255}")
-_QUOTED_KEY = re.compile(r'"(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"')
+# Bare, or quoted as an RFC 8941 string; a quoted key means the same as the bare one.
+KEY_HEADER = r"""^([!#-~][!-~]{0,254}|"([!#-\[\]-~]|\\["\\]){1,255}")""" + END
+_KEY_HEADER = re.compile(KEY_HEADER)
 
 
 def read_key(header: str | None) -> str:
-    """The Idempotency-Key, bare or quoted (RFC 8941 string). Raises Problem key-missing or malformed."""
+    """The Idempotency-Key, bare or quoted. Raises Problem key-missing or malformed."""
     if not header:
         raise Problem("key-missing", "Send an Idempotency-Key: any string of your own, the same for every retry.")
-    key = header
-    if header.startswith('"'):
-        key = re.sub(r"\\(.)", r"\1", header[1:-1]) if _QUOTED_KEY.fullmatch(header) else ""
-    if not _BARE_KEY.fullmatch(key):
+    if not _KEY_HEADER.match(header):
         raise Problem("malformed", "An Idempotency-Key has 1 to 255 visible ASCII characters, bare or in quotes.")
-    return key
+    return re.sub(r"\\(.)", r"\1", header[1:-1]) if header[0] == '"' else header
 
 
 def fingerprint(body: object) -> bytes:
