@@ -10,9 +10,10 @@ from counters.lanes import LaneSettings
 from fairgate.cli.bench import stock_tables
 from fairgate.migrations.migrate import migrate
 from loadtest.bench.engine import EngineBench, Measured, SoldOut
+from loadtest.bench.figures import Sample, median, percentile
 from loadtest.bench.ground import Ground
 from loadtest.bench.machine import describe_machine
-from loadtest.bench.measure import Sample, Tally, closed_loop, median, percentile
+from loadtest.bench.measure import Tally, closed_loop
 from loadtest.bench.plan import EngineSettings, Variant, quick_settings, variants
 from loadtest.bench.report import engine_document, engine_tables, honest_faults, ratios
 from loadtest.bench.soak import SoakSettings, soak

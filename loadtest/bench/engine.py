@@ -10,8 +10,9 @@ from chassis.database import Pool
 from counters.lanes import LaneSettings
 from counters.rules import Done, Refused
 from counters.store import Stock
+from loadtest.bench.figures import Sample, median
 from loadtest.bench.ground import Ground, Pools, bench_sql
-from loadtest.bench.measure import Sample, Tally, closed_loop, median, tries
+from loadtest.bench.measure import Tally, closed_loop, tries
 from loadtest.bench.plan import EngineSettings, Variant, variants
 from loadtest.strategies.choose import open_strategy
 from loadtest.strategies.proof import read_proof

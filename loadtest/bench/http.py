@@ -12,9 +12,9 @@ from redis.asyncio import Redis
 
 from chassis.database import Pool
 from loadtest.bench.feed import Feed, mixed, render
+from loadtest.bench.figures import Sample, median
 from loadtest.bench.floors import COUNTER
 from loadtest.bench.load import Client, Target, load_closed, load_open
-from loadtest.bench.measure import Sample, median
 from loadtest.bench.raw import Loaded
 from loadtest.bench.shop import PLENTY, SCARCE, Shop, exchange, reserves
 from loadtest.strategies.proof import read_proof
@@ -31,6 +31,7 @@ FLOOR_WORKERS = (1, 2)
 SHARES: tuple[tuple[Way, float], ...] = (("open 50 %", 0.5), ("open 80 %", 0.8))
 REPLAY_EVERY = 100
 CHECKED_REPLAYS = 50
+SHOW_SECONDS_MAX = 120.0  # to show every pass once
 REDIS_UNITS = 1_000_000_000_000
 
 
@@ -140,7 +141,9 @@ class HttpBench:
         first = await self._closed(repeat, row("reserve, pass at first sight"), port, Feed(fresh, rotate=False))
         self._count_told(first)
         requests = reserves(PLENTY, seen)
-        self._count_told(await self._load(port, Feed(requests, rotate=False), seconds * 60))
+        target = Target(port, self._settings.connections)
+        shown = await load_closed(target, Feed(requests, rotate=False), SHOW_SECONDS_MAX, self._stage.folder, "raw")
+        self._count_told(shown)
         reserved = await self._closed(repeat, row("reserve"), port, Feed(requests, rotate=True))
         self._count_told(reserved)
         for way, share in SHARES:

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from rich.console import Group
 from rich.table import Table
 
+from loadtest.bench.figures import Sample
 from loadtest.bench.http import HttpMeasured, HttpSettings, Row, What, describe_row
-from loadtest.bench.measure import Sample
 from loadtest.bench.report import Document, Ratio, met_word, ratio_table
 
 REFERENCE_FLOOR = 55_425.0  # no-op requests a second of one worker on the machine that the bars are for

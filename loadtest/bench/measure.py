@@ -1,15 +1,15 @@
-"""Closed-loop load inside one process, and what a sample of it says: answers a second, and how long each took."""
+"""Closed-loop load inside one process: what callers were told, and how long each answer took."""
 
 import asyncio
-import statistics
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import asyncpg
 
 from chassis.problems import Problem
 from counters.rules import Done, Refused
+from loadtest.bench.figures import Sample, percentile
 
 Call = Callable[[int], Awaitable[Done | Refused | None]]
 
@@ -29,17 +29,6 @@ class Tally:
             self.refused += 1
         elif outcome is not None:
             self.granted += 1
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One measurement: calls answered, a second; and how long they took, in milliseconds."""
-
-    per_second: float
-    p50_ms: float
-    p99_ms: float
-    refused: int = 0
-    errors: int = 0
 
 
 async def closed_loop(call: Call, *, tasks: int, seconds: float, tally: Tally) -> Sample:
@@ -90,22 +79,4 @@ def sample(tally: Tally, per_second: float) -> Sample:
         round(percentile(ordered, 0.99) * 1000, 3),
         tally.refused,
         tally.errors,
-    )
-
-
-def percentile(ordered: Sequence[float], share: float) -> float:
-    """The value below which that share of the ordered values lies (nearest rank); 0 when there are none."""
-    if not ordered:
-        return 0.0
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
-
-
-def median(samples: Sequence[Sample]) -> Sample:
-    """Figure by figure the median; refusals and errors are added up."""
-    return Sample(
-        statistics.median(one.per_second for one in samples),
-        statistics.median(one.p50_ms for one in samples),
-        statistics.median(one.p99_ms for one in samples),
-        sum(one.refused for one in samples),
-        sum(one.errors for one in samples),
     )

@@ -5,6 +5,7 @@ Run as a program it sends a feed file's requests and prints one line of JSON, as
 
 import argparse
 import asyncio
+import contextlib
 import sys
 import time
 from collections import deque
@@ -14,7 +15,7 @@ import msgspec
 import uvloop
 
 from loadtest.bench.feed import read_feed
-from loadtest.bench.measure import percentile
+from loadtest.bench.figures import percentile
 
 TICK_SECONDS = 0.001
 LAST_ANSWERS_SECONDS = 5.0
@@ -77,25 +78,36 @@ class Load:
     async def run(self, host: str, port: int, connections: int) -> Loaded:
         """Send for as long as there is time and anything to send; wait for what is under way."""
         loop = asyncio.get_running_loop()
-        for _ in range(connections):
-            transport, connection = await loop.create_connection(lambda: Connection(self), host, port)
+        opened = [await loop.create_connection(lambda: Connection(self), host, port) for _ in range(connections)]
+        for transport, connection in opened:
             connection.transport = transport
-            self._idle.append(connection)
+            if not transport.is_closing():
+                self._idle.append(connection)
+        self._lost = connections - len(self._idle)
         self._started = self._last_answer = time.perf_counter()
         if self._rate is None:
             for connection in list(self._idle):
                 self._send(connection, time.perf_counter())
         else:
             await self._issue(self._rate)
+        await self._last_answers()
+        loaded = self._loaded()
+        for transport, _ in opened:
+            transport.close()
+        return loaded
+
+    async def _last_answers(self) -> None:
+        """Wait for what is under way, but not for ever."""
         if self._under_way:
-            try:
+            self._ended.clear()
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), self._seconds + LAST_ANSWERS_SECONDS)
-            except TimeoutError:
-                self._lost += self._under_way
+
+    def _loaded(self) -> Loaded:
         ordered = sorted(self._latencies)
-        seconds = max(self._last_answer - self._started, sys.float_info.min)
         p50, p99 = (round(percentile(ordered, share) * 1000, 3) for share in (0.5, 0.99))
-        return Loaded(len(ordered), round(seconds, 4), p50, p99, self._failed, self._lost + len(self._due))
+        lost = self._lost + self._under_way + len(self._due)
+        return Loaded(len(ordered), round(self._last_answer - self._started, 4), p50, p99, self._failed, lost)
 
     def answered(self, connection: "Connection", intended: float, status: int) -> None:
         """A connection has its answer and is free again."""

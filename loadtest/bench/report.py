@@ -7,7 +7,7 @@ from rich.console import Group
 from rich.table import Table
 
 from loadtest.bench.engine import Measured, describe
-from loadtest.bench.measure import Sample, median
+from loadtest.bench.figures import Sample, median
 from loadtest.bench.plan import EngineSettings, Variant
 from loadtest.bench.soak import Soaked
 from loadtest.strategies.strategy import StrategyName

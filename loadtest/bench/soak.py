@@ -11,8 +11,9 @@ from chassis.database import Pool
 from counters.lanes import LaneSettings
 from counters.rules import Done, Refused
 from counters.store import Stock
+from loadtest.bench.figures import Sample
 from loadtest.bench.ground import Ground
-from loadtest.bench.measure import Sample, Tally, closed_loop
+from loadtest.bench.measure import Tally, closed_loop
 from loadtest.strategies.offered import Offered
 from loadtest.strategies.proof import read_drift, read_proof
 from loadtest.strategies.schemas import real_schema
