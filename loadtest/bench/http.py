@@ -27,7 +27,6 @@ Progress = Callable[[int, int, str], None]
 RenderAll = Callable[[list[tuple[str, int]]], list[bytes]]
 
 FLOORS: tuple[tuple[What, str], ...] = (("no-op", "no_op"), ("redis decrement", "redis_decrement"))
-FLOOR_WORKERS = (1, 2)
 SHARES: tuple[tuple[Way, float], ...] = (("open 50 %", 0.5), ("open 80 %", 0.8))
 REPLAY_EVERY = 100
 CHECKED_REPLAYS = 50
@@ -40,6 +39,7 @@ class HttpSettings:
     """What to measure: how many workers serve, over how many connections they are loaded, how long and how often."""
 
     workers: tuple[int, ...] = (1,)
+    floor_workers: tuple[int, ...] = (1, 2)
     connections: int = 64
     seconds: float = 5.0
     repeats: int = 3
@@ -95,9 +95,9 @@ class HttpBench:
         self._stage = stage
         self._settings = settings
         self._progress = progress
-        self._measured = HttpMeasured()
+        self.measured = HttpMeasured()
         self._step = 0
-        self._steps = settings.repeats * (len(FLOORS) * len(FLOOR_WORKERS) + 12 * len(settings.workers))
+        self._steps = settings.repeats * (len(FLOORS) * len(settings.floor_workers) + 12 * len(settings.workers))
 
     async def run(self) -> HttpMeasured:
         """Measure everything, each round all rows in turn, and prove the books."""
@@ -105,14 +105,14 @@ class HttpBench:
         originals = reserves(SCARCE, self._stage.shop.passes(REPLAY_EVERY), "original")
         for repeat in range(1, self._settings.repeats + 1):
             for what, app in FLOORS:
-                for workers in FLOOR_WORKERS:
+                for workers in self._settings.floor_workers:
                     await self._measure_floor(repeat, what, app, workers)
             for workers in self._settings.workers:
                 async with self._stage.serve("stock", workers) as port:
                     await self._measure_stock(repeat, workers, port, seen, originals)
-        await self._prove()
+        await self.prove()
         self._progress(self._steps, self._steps, "done")
-        return self._measured
+        return self.measured
 
     async def _measure_floor(self, repeat: int, what: What, app: str, workers: int) -> None:
         feed = Feed([render("GET", "/", {})], rotate=True)
@@ -173,19 +173,19 @@ class HttpBench:
         loaded = await load
         for first, again in zip(firsts[:CHECKED_REPLAYS], checked, strict=True):
             if again.status not in (200, 201) or again.headers.get("idempotent-replayed") != "true":
-                self._measured.faults.append(f"a replay after sell-out was answered {again.status}")
+                self.measured.faults.append(f"a replay after sell-out was answered {again.status}")
             elif orjson.loads(again.body)["id"] != orjson.loads(first.body)["id"]:
-                self._measured.faults.append("a replay after sell-out named another hold")
+                self.measured.faults.append("a replay after sell-out named another hold")
         replayed, sent = loaded.answered - loaded.failed, loaded.answered / REPLAY_EVERY
         if abs(replayed - sent) > 2 + row.connections / REPLAY_EVERY * 2:
-            self._measured.faults.append(f"{replayed:,} of about {sent:,.0f} replays after sell-out were granted")
-        samples = self._measured.samples[row]
+            self.measured.faults.append(f"{replayed:,} of about {sent:,.0f} replays after sell-out were granted")
+        samples = self.measured.samples[row]
         samples[-1] = Sample(samples[-1].per_second, samples[-1].p50_ms, samples[-1].p99_ms, loaded.failed, loaded.lost)
 
     async def _ending(self, render_all: RenderAll, many: int) -> Feed:
         """A feed that ends so many new holds, each once."""
         holds = await self._stage.shop.holds(many)
-        self._measured.told += len(holds)
+        self.measured.told += len(holds)
         return Feed(render_all(holds), rotate=False)
 
     async def _closed(self, repeat: int, row: Row, port: int, feed: Feed) -> Loaded:
@@ -203,7 +203,7 @@ class HttpBench:
         self._step += 1
         loaded = await load()
         sample = Sample(round(loaded.per_second, 1), loaded.p50_ms, loaded.p99_ms, 0, loaded.failed + loaded.lost)
-        self._measured.samples.setdefault(row, []).append(sample)
+        self.measured.samples.setdefault(row, []).append(sample)
         return loaded
 
     async def _load(self, port: int, feed: Feed, seconds: float, connections: int | None = None) -> Loaded:
@@ -213,21 +213,19 @@ class HttpBench:
 
     def _count_told(self, loaded: Loaded) -> None:
         """Count the holds of a load; a client that ends leaves at most one request a connection unheard."""
-        self._measured.told += loaded.answered - loaded.failed
-        self._measured.unheard += loaded.lost + self._settings.connections
+        self.measured.told += loaded.answered - loaded.failed
+        self.measured.unheard += loaded.lost + self._settings.connections
 
-    async def _prove(self) -> None:
+    async def prove(self) -> None:
         """Audit both SKUs; what is written must be what was told, but for requests that nobody waited for."""
         schema, shop = real_schema(), self._stage.shop
         plenty = await read_proof(self._stage.pool, schema, shop.plenty)
         scarce = await read_proof(self._stage.pool, schema, shop.scarce)
-        told, unheard = self._measured.told, self._measured.unheard
+        told, unheard = self.measured.told, self.measured.unheard
         if not told <= plenty.holds <= told + unheard:
-            self._measured.faults.append(
-                f"{plenty.holds:,} holds where {told:,} were told, {unheard:,} unheard at most"
-            )
-        self._measured.faults += [*plenty.drift, *scarce.drift]
-        self._measured.faults += [f"oversold by {one.oversold:,}" for one in (plenty, scarce) if one.oversold]
+            self.measured.faults.append(f"{plenty.holds:,} holds where {told:,} were told, {unheard:,} unheard at most")
+        self.measured.faults += [*plenty.drift, *scarce.drift]
+        self.measured.faults += [f"oversold by {one.oversold:,}" for one in (plenty, scarce) if one.oversold]
 
 
 def describe_row(row: Row) -> str:
