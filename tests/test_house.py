@@ -37,7 +37,8 @@ def test_importing_the_house_never_loads_gevent() -> None:
     "command",
     [
         "demo", "up", "serve gateway", "serve stock", "serve reconciler", "migrate", "room put", "room show", "room list",
-        "sku import", "sku list", "sku show", "hold list", "hold show", "hold resolve", "reconcile", "audit",
+        "sku import", "sku list", "sku show", "sku history", "sku adjust", "sku incidents", "sku halt", "sku resume",
+        "hold list", "hold show", "hold explain", "hold resolve", "reconcile", "audit",
         "keys create", "keys list", "keys revoke", "keys master",
     ],
 )  # fmt: skip

@@ -1,5 +1,7 @@
-"""`fairgate hold`: holds that wait for their payment, and the person's decision about those that nobody can explain."""
+"""`fairgate hold`: what happened to a hold, which wait for their payment, and a person's decision about those that nobody
+knows of."""
 
+from datetime import UTC
 from typing import Annotated
 
 import orjson
@@ -11,11 +13,14 @@ from chassis.http import decode_json
 from counters.admin_api import hold_document
 from counters.answers import refusal
 from counters.api import hold_name
+from counters.history import History
+from counters.history_api import story_document
 from counters.rules import Done, Refused, ResolveBody
 from counters.store import PayingHold, Stock
+from counters.stories import Story, clock
 from fairgate.cli.books import DEFAULT_DATA, DataOption, JsonOption, fail, open_books, run
 
-app = typer.Typer(help="See and end holds that wait for their payment.", no_args_is_help=True)
+app = typer.Typer(help="See what happened to a hold, and end those that wait for their payment.", no_args_is_help=True)
 
 
 @app.command("list", epilog="Example: fairgate hold list --stuck")
@@ -51,6 +56,26 @@ def show(hold: str, data: DataOption = DEFAULT_DATA) -> None:
             return await Stock(books.pool).hold(hold_name(hold), None)
 
     _say(run(work()))
+
+
+@app.command(epilog="Example: fairgate hold explain 0199…")
+def explain(hold: str, data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None:
+    """Tell what happened to a hold, when and by whom, and what it would answer now. Times are UTC."""
+
+    async def work() -> Story | None:
+        async with open_books(data) as books:
+            return await History(books.pool).story(hold_name(hold))
+
+    story = run(work())
+    if story is None:
+        fail(f"There is no hold {hold}.")
+    if as_json:
+        print(orjson.dumps(story_document(story)).decode())
+        return
+    print(f"Hold {story.hold.id} on {story.sku}, {story.hold.created_at.astimezone(UTC):%Y-%m-%d}")
+    for event in story.events:
+        print(f"{clock(event.at, story.hold.created_at)} {event.what}")
+    print(story.now_answers)
 
 
 @app.command(epilog="Example: fairgate hold resolve 0199… --paid --reason 'bank statement of 30 November'")
