@@ -2,23 +2,27 @@
 
 import asyncio
 import contextlib
+import secrets
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import UUID
 
+import asyncpg
 import orjson
 import pytest
 
-from chassis.database import Pool
+from chassis.database import Pool, open_pool
+from chassis.settings import Settings
 from counters.ids import sku_of_hold
 from counters.rules import Done, HoldName, Refused
 from counters.store import Stock
 from fairgate.cli.bench import stock_tables
 from loadtest.strategies.choose import STRATEGIES, open_strategy
 from loadtest.strategies.proof import Proof, read_proof
-from loadtest.strategies.strategy import COMPARED, Strategy, StrategyName, TrialSku, buyer_of, trial_sku
+from loadtest.strategies.strategy import COMPARED, Strategy, StrategyName, TrialSku, buyer_of, reservation, trial_sku
 from tests.line_world import until
+from tests.servers import Servers
 from tests.stock_world import codes
 
 SAFE = [name for name in STRATEGIES if name != "naive"]
@@ -35,7 +39,11 @@ class Trial:
         self.sku = sku
 
     async def reserve(self, key: str, quantity: int = 1) -> Done | Refused:
-        return await self.strategy.reserve(trial_sku(self.sku.id, self.sku.name, quantity), key)
+        """A reserve under a key that no other test's SKU has."""
+        return await self.strategy.reserve(trial_sku(self.sku.id, self.sku.name, quantity), self.key(key))
+
+    def key(self, word: str) -> str:
+        return f"{word} {self.sku.name}"
 
     async def release(self, outcome: Done | Refused, key: str) -> Done | Refused:
         """Give back what `key` got."""
@@ -43,7 +51,7 @@ class Trial:
         document = orjson.loads(outcome.document)
         hold_id = UUID(document["id"])
         hold = HoldName(hold_id, sku_of_hold(hold_id))
-        return await self.strategy.release(hold, document["fence"], buyer_of(key))
+        return await self.strategy.release(hold, document["fence"], buyer_of(self.key(key)))
 
     async def proof(self) -> Proof:
         return await read_proof(self.pool, self.strategy.schema, self.sku.id)
@@ -51,8 +59,31 @@ class Trial:
 
 async def on_trial(pool: Pool, name: StrategyName, total: int = TOTAL, shards: int = 4) -> Trial:
     strategy = await open_strategy(name, pool, Stock(pool), stock_tables())
-    number = await strategy.lay_out("ticket", total, shards)
-    return Trial(pool, strategy, trial_sku(number, "ticket"))
+    sku = f"ticket-{secrets.token_hex(6)}"
+    return Trial(pool, strategy, trial_sku(await strategy.lay_out(sku, total, shards), sku))
+
+
+@pytest.fixture(scope="module")
+def database(servers: Servers, template: str) -> str:
+    """One database for all tests of this file, each with a SKU of its own: the comparisons' schemas are made once."""
+
+    async def create() -> None:
+        connection = await asyncpg.connect(servers.database_url)
+        await connection.execute(f"CREATE DATABASE strategies TEMPLATE {template} STRATEGY FILE_COPY")
+        await connection.close()
+
+    asyncio.run(create())
+    return servers.database_url.replace("@/postgres?", "@/strategies?")
+
+
+@pytest.fixture
+async def pool(database: str, servers: Servers) -> AsyncIterator[Pool]:
+    settings = Settings(database_url=database, redis_url=servers.redis_url, master_key=servers.master_key)
+    opened = await open_pool(settings)
+    try:
+        yield opened
+    finally:
+        opened.terminate()
 
 
 @contextlib.asynccontextmanager
@@ -65,6 +96,11 @@ async def row_locked(trial: Trial) -> AsyncIterator[None]:
         await connection.execute(statement, trial.sku.id)
         yield
         await transaction.rollback()
+
+
+def slot(trial: Trial, key: str) -> UUID:
+    """What a key's record is found by."""
+    return reservation(trial.sku, trial.key(key), batched=False).keyed.slot
 
 
 async def waiting(trial: Trial, many: int) -> bool:
@@ -157,9 +193,9 @@ async def test_all_others_sell_the_last_unit_once(pool: Pool, name: StrategyName
 async def test_comparisons_leave_the_real_stock_alone(pool: Pool) -> None:
     for name in COMPARED:
         trial = await on_trial(pool, name)
-        await trial.reserve("key")
-    assert await Stock(pool).levels() == []
-    assert await pool.fetchval("SELECT count(*) FROM stock.holds") == 0
+        assert codes([await trial.reserve("key")]) == ["done"]
+        assert await Stock(pool).levels([trial.sku.name]) == []
+        assert await pool.fetchval("SELECT count(*) FROM stock.idempotency WHERE slot = $1", slot(trial, "key")) == 0
 
 
 def test_comparisons_have_every_table_change_that_the_stock_has() -> None:

@@ -25,7 +25,7 @@ from fairgate.house import HOST, ready
 from fairgate.stack.embedded import Stack, open_stack
 from fairgate.stack.supervisor import Service
 from loadtest.bench.engine import EngineBench
-from loadtest.bench.ground import Ground
+from loadtest.bench.ground import CONNECTIONS, Ground
 from loadtest.bench.http import HttpBench, HttpSettings, HttpStage, quick_http_settings
 from loadtest.bench.http_report import http_document, http_tables
 from loadtest.bench.load import closed_loop_client
@@ -40,6 +40,7 @@ app = typer.Typer(help="Measure speed here, beside what it is compared to.", no_
 
 # What the migrations do to the stock's tables; the strategies for comparison get tables of their own made by it.
 STOCK_SCRIPTS = ("0001_stock.sql", "0002_engine.sql")
+LANES_MAX = CONNECTIONS - 4  # of the bench's pool: each lane has a connection, and other calls need some too
 SERVERS_NAMED = ("FAIRGATE_DATABASE_URL", "FAIRGATE_REDIS_URL")
 
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write everything into this file as JSON.")]
@@ -75,8 +76,8 @@ def engine(
         settings,
         strategies=_strategies(strategy),
         shards=_numbers("--shards", shards, settings.shards, 1, 1024),
-        lanes=_numbers("--lanes", lanes, settings.lanes, 1, 64),
-        batch=_numbers("--batch", batch, settings.batch, 1, 10_000),
+        lanes=_numbers("--lanes", lanes, settings.lanes, 1, LANES_MAX),
+        batch=_numbers("--batch", batch, settings.batch, 1, 2_000),
         commit_ms=_numbers("--commit-ms", commit_ms, settings.commit_ms, 0, 100),
         hot=_numbers("--hot", hot, settings.hot, 1, 1_000),
         history=history,
