@@ -54,7 +54,7 @@ class Callers:
                 raise Problem("pass-required", "Send a live pass as Fairgate-Pass, or a shop key.")
             return [Caller(shop)]
         shown = self._each(tokens, lambda token: self._trust.verifier.verify(token, None, time.time()))
-        return [Caller(shop or _owner(one), _owner(one), one.identity or _owner(one), one.room) for one in shown]
+        return [_reserver(one, shop) for one in shown]
 
     async def holders(self, headers: Headers) -> list[Caller]:
         """Who may be reading, extending or releasing: a shop, or a buyer with any pass of its ticket, expired ones too."""
@@ -115,6 +115,11 @@ def pass_tokens(headers: Headers) -> list[str]:
         return []
     cookies = cookie_parser(headers[b"cookie"].decode("latin-1"))
     return [value for name, value in cookies.items() if name.startswith(PASS_COOKIES)][:PASS_COOKIES_MAX]
+
+
+def _reserver(shown: Pass, shop: str | None) -> Caller:
+    owner = _owner(shown)
+    return Caller(shop or owner, owner, shown.identity or owner, shown.room)
 
 
 def _owner(shown: Pass) -> str:

@@ -55,6 +55,22 @@ BAD_QUANTITIES = ["0", "-1", "1.5", "1001", "9223372036854775808", "1e400", '"1"
 
 
 BAD_FENCES = ["0", "-1", "1.5", "9007199254740992", '"1"', "null"]
+BAD_CONFIRMS: list[dict[str, Any]] = [
+    {"lines": []},
+    {"lines": [{"sku": "ticket"}]},
+    {"lines": [{"sku": "ticket", "quantity": 0}]},
+    {"lines": [{"sku": "ticket", "quantity": 2}]},
+    {"lines": [{"sku": "ticket", "quantity": 2**63}]},
+    {"lines": [{"sku": "ticket", "quantity": 1}] * 101},
+    {"lines": [{"sku": "ticket", "quantity": 1, "seats": ["A-1"]}]},
+    {"lines": [{"sku": "hall", "seats": ["A-1", "A-1"]}]},
+    {"lines": [{"sku": "hall", "seats": ["A-1"]}]},
+    {"lines": [{"sku": "nowhere", "quantity": 1}]},
+    {"lines": "all"},
+    {"reacquire": "yes"},
+    {"reacquire": 1},
+    {"part": True},
+]
 BAD_MOMENTS = [
     "tomorrow",
     "2026-12-01T10:00:00",
@@ -135,6 +151,31 @@ async def test_a_hold_that_is_not_there(counter: Counter) -> None:
         for verb in ("paying", "confirm", "release", "extend"):
             answer = await counter.on_hold(counter.shop, {"id": hold_id, "fence": 1}, verb)
             assert problem(answer) == (404, "not-found"), hold_id
+
+
+async def test_a_bad_confirm_sells_nothing(counter: Counter) -> None:
+    hold = await counter.hold(counter.shop)
+    for fields in BAD_CONFIRMS:
+        answer = await counter.on_hold(counter.shop, hold, "confirm", **fields)
+        assert problem(answer) == (422, "invalid"), fields
+    assert await counter.world.counts() == (9, 1, 0)
+
+
+async def test_a_sale_that_is_not_there(counter: Counter) -> None:
+    hold = await counter.hold(counter.shop)
+    for sale_id in ("x", NO_HOLD, hold["id"], NO_HOLD[:-8] + "ffffffff", "%00", "%ff"):
+        answer = await counter.api.post(f"/v1/sales/{sale_id}/cancel", json={"reason": "x"}, headers=counter.shop)
+        assert problem(answer) == (404, "not-found"), sale_id
+    for body in (
+        {},
+        {"reason": ""},
+        {"reason": "a\0"},
+        {"reason": "x" * 501},
+        {"reason": 1},
+        {"reason": "x", "fence": 1},
+    ):
+        answer = await counter.api.post(f"/v1/sales/{hold['id']}/cancel", json=body, headers=counter.shop)
+        assert problem(answer) == (422, "invalid"), body
 
 
 async def test_a_sku_that_is_not_there(counter: Counter) -> None:
