@@ -1,16 +1,20 @@
 """What the shop may do at the till: sell a part of a hold, take an expired one again, cancel a sale."""
 
+import asyncio
+import random
 import secrets
+from functools import partial
 from uuid import UUID
 
+import msgspec
 import orjson
 import pytest
 
 from chassis.database import Pool
 from chassis.problems import Problem
 from counters.ids import new_sale_id, sku_of_hold
-from counters.rules import ConfirmBody, Done, Keyed, Line, Refused, SaleName
-from tests.stock_world import Held, World, codes, held
+from counters.rules import ConfirmBody, Done, Keyed, Line, Oversell, Refused, SaleName
+from tests.stock_world import Held, World, codes, held, patiently
 
 
 @pytest.fixture
@@ -120,15 +124,27 @@ async def test_a_line_names_a_quantity_or_seats_and_no_seat_twice() -> None:
 
 
 async def test_backordered_units_are_the_first_to_be_let_go(world: World) -> None:
-    await world.fungible(total=4, shards=2)
-    hold = await world.hold(quantity=4)
-    await world.pool.execute("UPDATE stock.hold_parts SET backordered = 1")
-    await world.pool.execute("UPDATE stock.holds SET backordered = 2")
-    sale = sale_of(await sell(world, hold, Line("ticket", 3)))
+    await world.fungible(total=3, shards=2, oversell=Oversell("bounded", 4))
+    hold = await world.hold(quantity=6)
+    assert hold.document["backordered"] == 3
+    sale = sale_of(await sell(world, hold, Line("ticket", 4)))
     assert sale["backordered"] == 1
-    assert await world.pool.fetchval("SELECT sum(backordered) FROM stock.hold_parts") == 1
-    assert await world.pool.fetchval("SELECT backordered FROM stock.holds") == 1
+    assert await backordered(world, hold) == (1, 1)
+    assert await world.counts() == (3, 0, 4)
+    later = await world.hold(quantity=1)
+    assert later.document["backordered"] == 1, "what was let go is beyond the total"
     assert await world.faults() == []
+
+
+async def backordered(world: World, hold: Held) -> tuple[int, int]:
+    """Backordered units as the hold says it, and as its parts say it."""
+    row = await world.pool.fetchrow(
+        "SELECT backordered, (SELECT sum(backordered) FROM stock.hold_parts WHERE hold_id = id)::bigint AS parts"
+        " FROM stock.holds WHERE id = $1",
+        hold.name.id,
+    )
+    assert row is not None
+    return row["backordered"], row["parts"]
 
 
 async def test_a_part_obeys_fence_deadline_and_end_of_the_hold(world: World) -> None:
@@ -265,17 +281,48 @@ async def test_only_expired_holds_are_taken_again_and_only_by_their_fence(world:
 
 
 async def test_units_beyond_the_total_are_taken_again_as_backorders(world: World) -> None:
-    sku = await world.fungible(total=4, shards=2)
+    await world.fungible(total=4, shards=2, oversell=Oversell("bounded", 2))
     hold = await world.hold(quantity=3)
+    assert "backordered" not in hold.document
     await world.expire()
-    await world.stock.expire_due()
     await world.hold(quantity=2)
-    await world.pool.execute("UPDATE stock.sub_counters SET allowance = 1 WHERE sku_id = $1", sku.id)
-    sale = sale_of(await sell(world, hold, reacquire=True))
-    assert sale["backordered"] == 1
-    assert (
-        await world.pool.fetchval("SELECT sum(backordered) FROM stock.hold_parts WHERE hold_id = $1", hold.name.id) == 1
-    )
+    assert sale_of(await sell(world, hold, reacquire=True))["backordered"] == 1
+    assert await backordered(world, hold) == (1, 1)
+    assert await world.counts() == (1, 2, 3)
+    assert await world.faults() == []
+
+
+async def test_shops_that_sell_parts_take_again_and_cancel_at_once_leave_balanced_books(world: World) -> None:
+    await world.fungible("a", total=30, shards=4, oversell=Oversell("bounded", 6))
+    await world.fungible("b", total=20, shards=2)
+    await world.seated(rows=2, seats=6)
+
+    async def shop(number: int) -> None:
+        chooser = random.Random(number)
+        for _ in range(12):
+            seats = tuple(f"{chooser.choice('AB')}-{seat}" for seat in chooser.sample(range(1, 7), 2))
+            lines = [Line("a", chooser.randint(1, 4)), Line("b", chooser.randint(1, 3)), Line("hall", seats=seats)]
+            outcome = await world.reserve(*chooser.sample(lines, chooser.randint(1, 3)))
+            if not isinstance(outcome, Done):
+                continue
+            hold = held(outcome)
+            if chooser.random() < 0.5:
+                await world.expire(hold)
+            asked = [msgspec.convert(line, Line) for line in orjson.loads(outcome.document)["lines"]]
+            part = asked if chooser.random() < 0.5 else asked[:1]
+            sold = await patiently(partial(sell, world, hold, *part, key="k", reacquire=True))
+            if isinstance(sold, Done) and chooser.random() < 0.6:
+                assert codes([await patiently(partial(world.stock.cancel, sale_name(sold), "shop:box", "r"))]) == [
+                    "done"
+                ]
+
+    await asyncio.gather(*(shop(number) for number in range(8)))
+    await world.expire()
+    while (await world.stock.expire_due()).holds:
+        pass
+    assert await world.faults() == []
+    verbs = await world.pool.fetch("SELECT DISTINCT verb FROM stock.ledger")
+    assert {row["verb"] for row in verbs} >= {"reserve", "confirm", "release", "reacquire", "cancel"}
 
 
 # Cancelling a sale

@@ -24,6 +24,7 @@ DECLARE
     v_outcome  text;
     v_place    integer;
     v_last     uuid;
+    v_first    record;
 BEGIN
     SELECT * INTO v_places, v_holds, v_now FROM stock_verbs.lock_holds(p_sku, p_holds);
     FOR i IN 1 .. cardinality(v_places) LOOP
@@ -42,17 +43,22 @@ BEGIN
         v_outcomes := stock_verbs.sell(
             p_sku, v_now, v_outcomes, v_answers, v_promised, p_holds, p_callers, p_slots, p_fingerprints, p_operations, p_sales);
     END IF;
+    FOR i IN 1 .. cardinality(p_holds) LOOP
+        CONTINUE WHEN v_outcomes[i] = 'done';
+        SELECT * INTO v_first FROM stock_verbs.recorded(p_sku, p_slots[i], p_fingerprints[i], p_operations[i]);
+        IF FOUND THEN
+            v_outcomes[i] := v_first.outcome;
+            v_answers[i] := v_first.answer;
+        ELSIF v_outcomes[i] = 'hold-sold' THEN
+            v_outcomes[i] := 'replayed';
+            v_answers[i] := stock_verbs.sale_document(p_sku, p_holds[i]);
+        ELSE
+            v_answers[i] := NULL;
+        END IF;
+    END LOOP;
     RETURN QUERY
-        SELECT member.place::integer,
-               coalesce(first.outcome, CASE member.outcome WHEN 'hold-sold' THEN 'replayed' ELSE member.outcome END),
-               CASE WHEN member.outcome = 'done' THEN member.answer
-                    WHEN first.outcome IS NOT NULL THEN first.answer
-                    WHEN member.outcome = 'hold-sold' THEN stock_verbs.sale_document(p_sku, member.hold) END
-          FROM unnest(v_outcomes, v_answers, p_holds, p_slots, p_fingerprints, p_operations) WITH ORDINALITY
-               AS member (outcome, answer, hold, slot, fingerprint, operation, place)
-          LEFT JOIN LATERAL (
-               SELECT * FROM stock_verbs.recorded(p_sku, member.slot, member.fingerprint, member.operation)
-                WHERE member.outcome <> 'done') AS first ON true;
+        SELECT member.place::integer, member.outcome, member.answer
+          FROM unnest(v_outcomes, v_answers) WITH ORDINALITY AS member (outcome, answer, place);
 END $$;
 
 -- Sell the holds of the members that have an answer. Answers the outcomes again, 'key-reused' for those whose key somebody else

@@ -107,7 +107,8 @@ BEGIN
                    earlier AS (PARTITION BY part.sku_id ORDER BY part.shard ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
         ), gone AS (
             SELECT sku_id, shard, quantity,
-                   CASE WHEN seats IS NOT NULL THEN ARRAY (SELECT unnest(seats) EXCEPT SELECT unnest(wanted) ORDER BY 1) END AS seats,
+                   CASE WHEN seats IS NOT NULL
+                        THEN ARRAY (SELECT unnest(seats) EXCEPT SELECT unnest(wanted) ORDER BY 1) END AS seats,
                    greatest(0, least(backordered, excess - backs_before))::bigint AS backs,
                    greatest(0, least(quantity - backordered, excess - backs - firm_before))::bigint AS firm
               FROM part

@@ -2,9 +2,10 @@
 -- the other verbs that end holds; never called from outside.
 --
 -- p_skus, p_holds: the holds, as parallel arrays in ascending order of p_holds; the caller has locked their rows, judged that
--- they may end so, and then locked their parts. p_state: 'released', 'expired' or 'sold'. p_actors: for the ledger, one a hold; p_reason: for all of
--- them. p_operations: one a hold, or null for one of its own for each. p_now: the moment of the move. For 'sold' also, one a
--- hold: p_sales, the sales' ids, and p_promised, the units that each sale must move. Answers the number of units moved.
+-- they may end so, and then locked their parts. p_state: 'released', 'expired' or 'sold'. p_actors: for the ledger, one a hold;
+-- p_reason: for all of them. p_operations: one a hold, or null for one of its own for each. p_now: the moment of the move. For
+-- 'sold' also, one a hold: p_sales, the sales' ids, and p_promised, the units that each sale must move. Answers the number of
+-- units moved.
 -- Safe under races: nothing is moved that the caller has not locked in the one order. Rows are found as lock_holds says.
 CREATE OR REPLACE FUNCTION stock_verbs.finish(
     p_skus integer[], p_holds uuid[], p_state text, p_actors text[], p_reason text,
