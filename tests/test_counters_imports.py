@@ -7,7 +7,7 @@ import pytest
 
 from chassis.database import Pool
 from counters.imports import ImportRefused, import_stock, read_seats, read_stock, seat_skus
-from counters.rules import SkuSettings
+from counters.rules import Oversell, SkuSettings
 from tests.stock_world import World
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "onsale"
@@ -33,6 +33,13 @@ def test_a_row_is_a_sku_and_an_empty_cell_is_the_default() -> None:
     assert list(skus) == ["a.b"]
     assert (skus["a.b"].title, skus["a.b"].total, skus["a.b"].buyer_max) == ("Two, words", 7, None)
     assert skus["a.b"].on_sale_at is not None
+
+
+def test_an_oversell_policy_has_a_column_for_each_of_its_parts() -> None:
+    header = "sku,title,total,oversell_policy,oversell_allowance\n"
+    skus = read_stock(f"{header}a,A,7,bounded,3\nb,B,7,,\n")
+    assert (skus["a"].oversell, skus["b"].oversell) == (Oversell("bounded", 3), Oversell())
+    assert refused(f"{header}a,A,7,forbid,3\n") == ("line 2: oversell/allowance: is for the policy bounded only",)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,10 @@ from counters.store import Disagreement, Level, Repair
 from tests.stock_world import World, codes, held
 
 # What a hand did to the books of one SKU, what the audit must say of it, and whether the repair may mend it alone.
+WRONG_LEDGER_ROW = (
+    "INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, total_delta, held_delta, actor)"
+    " VALUES ({sku}, gen_random_uuid(), 'restate', 0, 1000, 2, 'hand')"
+)
 COUNTER_DRIFT = [
     ("UPDATE stock.sub_counters SET held = held + 1 WHERE sku_id = {sku} AND shard = 0", "I2 held", True),
     ("UPDATE stock.sub_counters SET held = held - 1 WHERE sku_id = {sku} AND held > 0", "I2 held", True),
@@ -31,14 +35,28 @@ COUNTER_DRIFT = [
         "I2 stated total",
         False,
     ),
-    ("DELETE FROM stock.sub_counters WHERE sku_id = {sku} AND shard = 3", "I2 the row itself", False),
     (
-        "INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, total_delta, held_delta, actor)"
-        " VALUES ({sku}, gen_random_uuid(), 'restate', 0, 1000, 2, 'hand')",
-        "I9 total",
+        "UPDATE stock.sub_counters SET allowance = allowance + 5 WHERE sku_id = {sku} AND shard = 0",
+        "I9 allowance",
         True,
     ),
+    (
+        "UPDATE stock.skus SET oversell_policy = 'bounded', oversell_allowance = 7 WHERE id = {sku}",
+        "I2 stated allowance",
+        True,
+    ),
+    (
+        "UPDATE stock.sub_counters SET allowance = 5 WHERE sku_id = {sku} AND shard = 0;"
+        "INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, allowance_delta, actor)"
+        " VALUES ({sku}, gen_random_uuid(), 'allow', 0, 5, 'hand')",
+        "I2 stated allowance",
+        False,
+    ),
+    ("DELETE FROM stock.sub_counters WHERE sku_id = {sku} AND shard = 3", "I2 the row itself", False),
+    (WRONG_LEDGER_ROW, "I9 total", True),
     ("DELETE FROM stock.hold_parts WHERE sku_id = {sku}", "I5 parts", False),
+    ("UPDATE stock.holds SET quantity = quantity + 1 WHERE sku_id = {sku}", "I5 parts of a held hold, units", False),
+    ("UPDATE stock.holds SET backordered = 1 WHERE sku_id = {sku}", "I5 parts of a held hold, backordered", False),
     ("DELETE FROM stock.holds WHERE sku_id = {sku} AND state = 'held'", "I5 the hold", False),
     ("UPDATE stock.hold_parts SET quantity = quantity + 100 WHERE sku_id = {sku}", "I2 held", False),
     ("DELETE FROM stock.sales WHERE sku_id = {sku}", "I4 sales", False),
@@ -147,7 +165,7 @@ async def test_a_repair_is_an_entry_of_the_ledger_and_drift_never_turns_a_call_i
 
 async def test_a_wrong_ledger_row_makes_no_units(world: World) -> None:
     sku = await world.fungible(total=10, shards=2)
-    await world.pool.execute(COUNTER_DRIFT[9][0].format(sku=sku.id))
+    await world.pool.execute(WRONG_LEDGER_ROW.format(sku=sku.id))
     await repair(world, "ticket")
     assert await world.counts() == (10, 0, 0)
     assert codes([await world.reserve(Line("ticket", 11))]) == ["insufficient-stock"]

@@ -28,11 +28,11 @@ BEGIN
     END IF;
     -- One statement, one snapshot: what it sees of the ledger and what it says about transactions belong together.
     WITH seen AS MATERIALIZED (
-        SELECT entry.id, known.number IS NULL AS is_new
+        -- Asked for row by row: a join might read every number that there is while statistics are old.
+        SELECT entry.id, (SELECT known.number FROM stock.ledger_numbers AS known
+                           WHERE known.sku_id = p_sku AND known.ledger_id = entry.id) IS NULL AS is_new
           FROM stock.ledger AS entry
-          LEFT JOIN stock.ledger_numbers AS known ON known.sku_id = p_sku AND known.ledger_id = entry.id
-                    AND known.ledger_id > v_sequencer.settled_id
-         WHERE entry.sku_id = p_sku AND entry.id > v_sequencer.settled_id
+         WHERE entry.sku_id = p_sku AND entry.id > v_sequencer.settled_id ORDER BY entry.id
     ), next AS (
         SELECT id, row_number() OVER (ORDER BY id) AS place FROM seen WHERE is_new ORDER BY id LIMIT p_limit
     ), written AS (
