@@ -4,14 +4,16 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
+import orjson
 import pytest
 
 from chassis.database import Connection, Pool
 from chassis.problems import Problem
 from counters.functions import verbs_schema
 from counters.history import History
-from counters.rules import Line
+from counters.rules import Done, Line, Oversell, Refused, SaleName
 from counters.store import Sku
 from counters.stories import Story
 from tests.stock_world import Held, World, codes, held
@@ -258,3 +260,49 @@ async def test_there_is_no_story_of_a_hold_that_never_was(world: World, history:
     await world.pool.execute("DELETE FROM stock.hold_parts")
     await world.pool.execute("DELETE FROM stock.holds")
     assert await history.story(hold.name) is None
+
+
+async def test_a_part_sold_taken_again_and_cancelled_is_told_step_by_step(world: World, history: History) -> None:
+    sku = await world.fungible(total=10)
+    hold = await world.hold(quantity=3)
+    await world.expire()
+    await world.stock.expire_due()
+    sale = orjson.loads(done(await world.confirm(hold, reacquire=True, lines=(Line("ticket", 2),))).document)
+    sale_id = UUID(sale["id"])
+    await world.stock.cancel(SaleName(sale_id, sku.id), "shop:box", "the buyer asked")
+    story = await told(history, hold)
+    told_of = [event.what for event in story.events if event.by is not None]
+    assert told_of[1:] == [
+        "ended by sweep because its deadline had passed: 3 × ticket went back to stock",
+        "taken again for shop:box after it had expired: 2 × ticket, under a new fence",
+        f"sold to the buyer as shop:box said, sale {sale_id}: 2 × ticket",
+        "its sale was cancelled by shop:box: 2 × ticket went back to stock (the buyer asked)",
+    ]
+    assert (story.state, story.sale) == ("cancelled", sale_id)
+    figures = await history.as_of(sku, await world.pool.fetchval("SELECT clock_timestamp()"))
+    assert (figures.held, figures.sold, figures.available) == (0, 0, 10)
+    assert await world.faults() == []
+
+
+async def test_a_payment_that_nobody_knows_of_is_told_to_wait_for_a_person(world: World, history: History) -> None:
+    await world.fungible()
+    hold = await world.hold()
+    await world.stock.start_payment(hold.name, hold.fence, "shop:box", None)
+    await world.stock.resolve(hold.name, "unknown", overdue_only=False, actor="reconciler", reason=None)
+    story = await told(history, hold)
+    assert story.events[-1].what == "nobody could say whether it was paid: it waits for a person"
+    assert story.now_answers.startswith("Its payment is under way until ")
+    await world.stock.resolve(hold.name, "unpaid", overdue_only=False, actor="operator:ada", reason="bank")
+    story = await told(history, hold)
+    assert story.events[-1].what == "released by operator:ada: 1 × ticket went back to stock (bank)"
+
+
+async def test_units_beyond_the_stock_are_told_as_promised_beyond_it(world: World, history: History) -> None:
+    await world.fungible(total=2, oversell=Oversell("bounded", 3))
+    hold = await world.hold(quantity=4)
+    assert (await told(history, hold)).events[0].what.endswith("; 2 of them are promised beyond the stock")
+
+
+def done(outcome: Done | Refused) -> Done:
+    assert isinstance(outcome, Done), outcome
+    return outcome
