@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import orjson
 import pytest
+from typer.testing import CliRunner
 
 from chassis.settings import Settings
 from counters.lanes import LaneSettings
-from fairgate.cli.bench import stock_tables
+from fairgate.cli.bench import app, stock_tables
 from fairgate.migrations.migrate import migrate
 from loadtest.bench.engine import EngineBench, Measured, SoldOut
 from loadtest.bench.figures import Sample, median, percentile
@@ -91,6 +92,13 @@ async def test_a_filled_history_balances_and_is_measured_beside_an_empty_one(
     assert honest_faults(measured) == []
 
 
+async def test_a_run_that_would_take_too_long_measures_fewer_rounds_and_says_so(ground: Ground) -> None:
+    plan = replace(TINY, strategies=("batched",), shards=(1,), repeats=5, seconds_max=0.001)
+    measured = await EngineBench(ground, plan, lambda *_: None).run()
+    (row,) = orjson.loads(orjson.dumps(engine_document({}, plan, measured)))["rows"]
+    assert row["rounds"] == 1
+
+
 async def test_commits_are_slowed_in_the_sessions_of_that_variant_only(ground: Ground) -> None:
     async with ground.pool(commit_ms=5) as slow, ground.pool() as plain:
         for pool, delay, siblings in ((slow, "5000", "0"), (plain, "0", "5")):
@@ -142,6 +150,28 @@ def test_ratios_are_judged_by_their_bars_and_left_out_where_a_side_is_missing() 
     assert found["sharded, best N / N = 1, commits + 0 ms"] == {"value": 3.0, "bar": 2.0, "met": True}
     assert found["batched, N = 64 / N = 1"] == {"value": 0.96, "bar": 0.9, "met": True}
     assert ratios(sampled(batched_1=50_000.0)) == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("--shards", "nine"), "whole numbers separated by commas"),
+        (("--lanes", "0"), "from 1 to"),
+        (("--commit-ms", "1,500"), "from 0 to 100"),
+        (("--strategy", "batched,hopeful"), "no strategy hopeful"),
+    ],
+)
+def test_a_mistake_is_answered_with_a_line_before_any_server_starts(arguments: tuple[str, ...], word: str) -> None:
+    refused = CliRunner().invoke(app, ["engine", *arguments])
+    assert refused.exit_code == 1
+    assert word in refused.stderr
+
+
+def test_named_servers_are_never_filled_with_a_bench(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRGATE_DATABASE_URL", "postgresql://somebody@else/database")
+    refused = CliRunner().invoke(app, ["engine", "--quick"])
+    assert refused.exit_code == 1
+    assert "unset FAIRGATE_DATABASE_URL" in refused.stderr
 
 
 def test_only_naive_may_leave_faults() -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import secrets
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,12 +12,12 @@ from counters.lanes import LaneSettings
 from counters.rules import Done, Refused
 from counters.store import Stock
 from loadtest.bench.figures import Sample, median
-from loadtest.bench.ground import Ground, Pools, bench_sql
+from loadtest.bench.ground import CONNECTIONS, Ground, Pools, bench_sql
 from loadtest.bench.measure import Tally, closed_loop, tries
 from loadtest.bench.plan import EngineSettings, Variant, variants
 from loadtest.strategies.choose import open_strategy
 from loadtest.strategies.proof import read_proof
-from loadtest.strategies.strategy import Strategy, StrategyName, TrialSku, trial_sku
+from loadtest.strategies.strategy import OFFERED, Strategy, StrategyName, TrialSku, trial_sku
 
 ENDLESS = 1_000_000_000
 UNITS_PER_SECOND = 20_000  # as many rows as one row a unit can use up in that time
@@ -74,12 +75,12 @@ class EngineBench:
             await self._ground.fill_history(
                 self._settings.history, lambda what: self._progress(self._step, self._steps, what)
             )
+        started = time.perf_counter()
         for repeat in range(1, self._settings.repeats + 1):
-            self._tell(f"round {repeat}: the floor")
-            await self._measure_floor(pools, measured)
-            for variant in self._plan:
-                self._tell(f"round {repeat}: {describe(variant)}")
-                await self._measure(pools, variant, measured)
+            passed = time.perf_counter() - started
+            if passed + passed / max(1, repeat - 1) > self._settings.seconds_max:
+                break
+            await self._round(repeat, pools, measured)
         for strategy in self._settings.strategies:
             self._tell(f"{strategy}: {self._settings.tries:,} tries for {self._settings.stock:,} units")
             measured.sold_out[strategy] = await self._sell_out(
@@ -88,12 +89,19 @@ class EngineBench:
         self._progress(self._steps, self._steps, "done")
         return measured
 
+    async def _round(self, repeat: int, pools: Pools, measured: Measured) -> None:
+        self._tell(f"round {repeat}: the floor")
+        await self._measure_floor(pools, measured)
+        for variant in self._plan:
+            self._tell(f"round {repeat}: {describe(variant)}")
+            await self._measure(pools, variant, measured)
+
     async def _measure(self, pools: Pools, variant: Variant, measured: Measured) -> None:
         pool = await pools.get(history=variant.history > 0, commit_ms=variant.commit_ms)
         trial = await self._open(pool, variant, self._enough(variant))
-        callers, settings = self._settings.callers, self._settings
-        await closed_loop(trial.call, tasks=callers, seconds=settings.warm_seconds, tally=Tally())
-        sample = await closed_loop(trial.call, tasks=callers, seconds=settings.seconds, tally=Tally())
+        settings = self._settings
+        await closed_loop(trial.call, tasks=CONNECTIONS, seconds=settings.warm_seconds, tally=Tally())
+        sample = await closed_loop(trial.call, tasks=settings.callers, seconds=settings.seconds, tally=Tally())
         measured.samples.setdefault(variant, []).append(sample)
         measured.faults.setdefault(variant, []).extend(await trial.faults(pool))
 
@@ -148,7 +156,8 @@ class EngineBench:
 
 def describe(variant: Variant) -> str:
     """A variant in a few words."""
-    parts = [variant.strategy, f"{variant.shards} shards"]
+    parts: list[str] = [variant.strategy]
+    parts += [f"N = {variant.shards}"] if variant.strategy in OFFERED else []
     parts += [f"{variant.lanes} lanes of {variant.batch}"] if variant.lanes else []
     parts += [f"commits of {variant.commit_ms} ms"] if variant.commit_ms else []
     parts += [f"{variant.hot} hot SKUs"] if variant.hot > 1 else []

@@ -27,6 +27,7 @@ class EngineSettings:
     callers: int = 512
     stock: int = 500  # of the SKU that is sold out, and how many try
     tries: int = 4_000
+    seconds_max: float = float("inf")  # no further round is begun that would not end in this time
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +44,11 @@ class Variant:
 
 
 def quick_settings() -> EngineSettings:
-    """Fewer and shorter measurements, so that a run ends within a minute."""
+    """Fewer and shorter measurements, so that a run ends within a minute; on a slow machine in fewer rounds."""
     return EngineSettings(
-        shards=(1, 16),
-        lanes=(DEFAULT_LANES,),
-        commit_ms=(0,),
-        hot=(1, 10),
-        seconds=0.7,
-        warm_seconds=0.3,
-        stock=100,
-        tries=800,
-    )
+        shards=(1, 16), lanes=(DEFAULT_LANES,), commit_ms=(0,), hot=(1, 10), seconds=0.5, warm_seconds=0.2, stock=100, tries=800,
+        seconds_max=40.0,
+    )  # fmt: skip
 
 
 def variants(settings: EngineSettings) -> list[Variant]:

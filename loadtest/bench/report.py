@@ -24,7 +24,9 @@ def engine_document(machine: Mapping[str, object], settings: EngineSettings, mea
         "machine": dict(machine),
         "settings": asdict(settings) | {"commit_ms_is_simulated": "commit_delay, with commit_siblings = 0"},
         "rows": [
-            asdict(variant) | asdict(sample) | {"faults": len(measured.faults[variant])}
+            asdict(variant)
+            | asdict(sample)
+            | {"rounds": len(measured.samples[variant]), "faults": len(measured.faults[variant])}
             for variant, sample in medians.items()
         ],
         "ratios": ratios(medians),
