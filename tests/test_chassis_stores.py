@@ -1,6 +1,7 @@
 """Keys, leases, seals and the loop runner: what every process trusts."""
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import structlog
 from starlette.requests import Request
 
 from chassis.database import Pool
-from chassis.keys import Actor, ApiKeys, Role
+from chassis.keys import KEPT_SECONDS, Actor, ApiKeys, Role
 from chassis.leases import Lease
 from chassis.loops import Loop
 from chassis.problems import Problem
@@ -78,6 +79,20 @@ async def test_a_revoked_key_is_refused(pool: Pool) -> None:
         await keys.actor(request_with(f"Bearer {key}"), "shop")
     with pytest.raises(Problem):
         await keys.revoke("ffffffffffff")
+
+
+async def test_a_key_that_another_process_revoked_is_refused_once_it_is_no_longer_remembered(pool: Pool) -> None:
+    here, elsewhere = ApiKeys(pool), ApiKeys(pool)
+    key = await here.create("box-office", "shop")
+    used_from = time.monotonic()
+    await here.bearer(f"Bearer {key}", "shop")
+    with pytest.raises(Problem, match="operator"):
+        await here.bearer(f"Bearer {key}", "operator")
+    await elsewhere.revoke(key.split("_")[1])
+    with pytest.raises(Problem, match="valid key"):
+        while time.monotonic() < used_from + 2 * KEPT_SECONDS:
+            await here.bearer(f"Bearer {key}", "shop")
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize(("client", "role"), [("Box Office", "shop"), ("", "shop"), ("x" * 64, "shop"), ("a", "root")])
