@@ -17,9 +17,8 @@ BEGIN
         IF v_sku.state <> p_state THEN
             UPDATE stock.skus SET state = p_state WHERE id = p_sku RETURNING * INTO v_sku;
             INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, seats, seat_state, actor, reason)
-            SELECT p_sku, p_operation, 'restate', CASE seated WHEN true THEN -1 ELSE 0 END,
-                   CASE WHEN seated THEN '{}'::text[] END, CASE WHEN seated THEN 'available' END, p_actor,
-                   CASE p_state WHEN 'halted' THEN 'halted: ' ELSE 'resumed: ' END || p_reason
+            SELECT p_sku, p_operation, CASE p_state WHEN 'halted' THEN 'halt' ELSE 'resume' END, CASE seated WHEN true THEN -1 ELSE 0 END,
+                   CASE WHEN seated THEN '{}'::text[] END, CASE WHEN seated THEN 'available' END, p_actor, p_reason
               FROM (SELECT v_sku.kind = 'seated' AS seated) AS kind;
         END IF;
     END IF;

@@ -22,7 +22,6 @@ CREATE OR REPLACE FUNCTION stock_verbs.reserve_cart(
 ) RETURNS TABLE (outcome text, answer text) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_skus    integer[] := ARRAY (SELECT (want ->> 'sku_id')::integer FROM jsonb_array_elements(p_wants) AS want ORDER BY 1);
-    v_sku     stock.skus;
     v_hold    stock.holds;
     v_want    record;
     v_refusal record;
@@ -37,12 +36,7 @@ BEGIN
         SELECT * INTO v_refusal FROM stock_verbs.cart_refusal(p_wants, p_buyer, v_now);
     END IF;
     IF v_refusal.outcome IS NULL THEN
-        PERFORM stock_verbs.lock_buyer(v_skus, p_buyer);
-        PERFORM 1 FROM stock.sub_counters WHERE sku_id = ANY (v_skus) ORDER BY sku_id, shard FOR NO KEY UPDATE;
-        FOR v_want IN SELECT * FROM stock_verbs.wants(p_wants) LOOP  -- by SKU: in one statement all seats would be read
-            PERFORM 1 FROM stock.seats
-              WHERE sku_id = v_want.sku_id AND seat = ANY (v_want.seats) ORDER BY seat FOR NO KEY UPDATE;
-        END LOOP;
+        PERFORM stock_verbs.lock_cart(v_skus, p_wants, p_buyer);
         v_now := clock_timestamp();
         SELECT * INTO v_refusal FROM stock_verbs.cart_refusal(p_wants, p_buyer, v_now);
     END IF;
@@ -53,7 +47,6 @@ BEGIN
         RETURN;
     END IF;
 
-    SELECT * INTO STRICT v_sku FROM stock.skus WHERE id = p_sku;
     v_hold.sku_id := p_sku;
     v_hold.id := p_hold;
     v_hold.state := 'held';
@@ -80,6 +73,20 @@ BEGIN
         PERFORM stock_verbs.take(v_want.sku_id, v_want.quantity, v_want.seats, v_hold, p_sku, p_buyer, p_actor, p_operation);
     END LOOP;
     RETURN QUERY SELECT 'granted', stock_verbs.hold_document(v_hold, v_now);
+END $$;
+
+-- Lock what a cart needs, in the one order: the buyer's rows, all sub-counters of its SKUs, its seats.
+CREATE OR REPLACE FUNCTION stock_verbs.lock_cart(p_skus integer[], p_wants jsonb, p_buyer text) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_want record;
+BEGIN
+    PERFORM stock_verbs.lock_buyer(p_skus, p_buyer);
+    PERFORM 1 FROM stock.sub_counters WHERE sku_id = ANY (p_skus) ORDER BY sku_id, shard FOR NO KEY UPDATE;
+    FOR v_want IN SELECT * FROM stock_verbs.wants(p_wants) LOOP  -- by SKU: in one statement all seats would be read
+        PERFORM 1 FROM stock.seats
+          WHERE sku_id = v_want.sku_id AND seat = ANY (v_want.seats) ORDER BY seat FOR NO KEY UPDATE;
+    END LOOP;
 END $$;
 
 -- The wants of a cart as rows, by SKU.

@@ -53,7 +53,8 @@ ALTER TABLE stock.ledger
     DROP CONSTRAINT ledger_verb_is_known,
     ADD CONSTRAINT ledger_verb_is_known CHECK (verb IN (
         'create', 'reserve', 'confirm', 'release', 'expire', 'reacquire', 'cancel',
-        'restate', 'increase', 'reduce', 'recount', 'allow', 'rebalance', 'repair'));
+        'restate', 'increase', 'reduce', 'recount', 'allow', 'halt', 'resume', 'rebalance', 'repair'));
+CREATE INDEX ledger_adjustments ON stock.ledger (sku_id, id) WHERE source IS NOT NULL;
 
 -- The order of events: each committed ledger row gets its SKU's next number, without gaps. Ledger rows never change.
 CREATE TABLE stock.ledger_numbers (
