@@ -149,7 +149,7 @@ def test_ratios_are_judged_by_their_bars_and_left_out_where_a_side_is_missing() 
     assert found["batched / cas-row"] == {"value": 20.0, "bar": 15.0, "met": True}
     assert found["sharded, best N / N = 1, commits + 0 ms"] == {"value": 3.0, "bar": 2.0, "met": True}
     assert found["batched, N = 64 / N = 1"] == {"value": 0.96, "bar": 0.9, "met": True}
-    assert ratios(sampled(batched_1=50_000.0)) == {}
+    assert ratios(sampled(batched_1=50_000.0, sharded_1=3000.0)).keys() == {"batched / sharded, each at its best"}
 
 
 @pytest.mark.parametrize(
@@ -159,6 +159,7 @@ def test_ratios_are_judged_by_their_bars_and_left_out_where_a_side_is_missing() 
         (("--lanes", "0"), "from 1 to"),
         (("--commit-ms", "1,500"), "from 0 to 100"),
         (("--strategy", "batched,hopeful"), "no strategy hopeful"),
+        (("--json", "/nowhere/engine.json"), "cannot be written"),
     ],
 )
 def test_a_mistake_is_answered_with_a_line_before_any_server_starts(arguments: tuple[str, ...], word: str) -> None:

@@ -43,7 +43,18 @@ STOCK_SCRIPTS = ("0001_stock.sql", "0002_engine.sql")
 LANES_MAX = CONNECTIONS - 4  # of the bench's pool: each lane has a connection, and other calls need some too
 SERVERS_NAMED = ("FAIRGATE_DATABASE_URL", "FAIRGATE_REDIS_URL")
 
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Write everything into this file as JSON.")]
+
+def writable(file: Path | None) -> Path | None:
+    """The file, seen to be writable before minutes are spent on what it shall hold."""
+    if file is not None:
+        with _written(file), file.open("ab"):
+            pass
+    return file
+
+
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", callback=writable, help="Write everything into this file as JSON.")
+]
 DataFolder = Annotated[
     Path | None, typer.Option("--data", help="A new folder for the servers; default: a temporary one.")
 ]
@@ -244,10 +255,15 @@ def _progress() -> Iterator[tuple[Progress, TaskID]]:
 
 
 def _write(file: Path | None, document: Mapping[str, object]) -> None:
-    if file is None:
-        return
+    if file is not None:
+        with _written(file):
+            file.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+@contextlib.contextmanager
+def _written(file: Path) -> Iterator[None]:
     try:
-        file.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+        yield
     except OSError as error:
         fail(f"{file} cannot be written: {error.strerror}.")
 
