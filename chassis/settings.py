@@ -36,7 +36,7 @@ class Settings(BaseSettings):
     stock_host: str = "127.0.0.1"
     stock_port: int = Field(8002, ge=1, le=65535)
     stock_workers: int = Field(1, ge=1, le=64)
-    stock_lanes: int = Field(2, ge=1, le=64)
+    stock_lanes: int = Field(1, ge=1, le=64)
     stock_batch_max: int = Field(250, ge=1, le=2_000)
     stock_queue_max: int = Field(2_000, ge=1, le=100_000)
     reconciler_host: str = "127.0.0.1"

@@ -63,7 +63,7 @@ class Member(msgspec.Struct, frozen=True, eq=False):
 class LaneSettings:
     """How many lanes a process has, how many members a statement serves, and how many may wait in a lane."""
 
-    lanes: int = 2
+    lanes: int = 1
     batch_max: int = 250
     queue_max: int = 2_000
 

@@ -12,6 +12,7 @@ from chassis.database import Pool
 from chassis.problems import Problem
 from counters.carts import Item, sum_lines
 from counters.ids import sku_of_hold
+from counters.lanes import LaneSettings
 from counters.rules import Done, HoldName, Keyed, Line, Refused, Reservation, Seat, SkuSettings, fingerprint
 from counters.store import Disagreement, Sku, Stock
 
@@ -32,7 +33,7 @@ class World:
 
     def __init__(self, pool: Pool, stock: Stock | None = None) -> None:
         self.pool = pool
-        self.stock = stock or Stock(pool)
+        self.stock = stock or Stock(pool, LaneSettings(lanes=2))
 
     async def fungible(self, name: str = "ticket", total: int = 10, shards: int = 4, **rules: object) -> Sku:
         """A fungible SKU on sale."""

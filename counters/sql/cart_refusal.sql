@@ -103,11 +103,22 @@ CREATE OR REPLACE FUNCTION stock_verbs.due_units(p_sku integer, p_now timestampt
      WHERE hold.state = 'held' AND hold.expires_at <= p_now
 $$;
 
--- When the next held units of a SKU may come back, or null.
+-- When the next held units of a SKU may come back, or null: of the holds that it leads, found by index, or of carts that it
+-- is in, the younger ones of which are looked at (ids grow with time, and no hold is held for longer than a day).
 CREATE OR REPLACE FUNCTION stock_verbs.next_release(p_sku integer, p_now timestamptz) RETURNS text LANGUAGE sql STABLE AS $$
-    SELECT stock_verbs.moment(hold.expires_at)
-      FROM stock.holds AS hold
-     WHERE hold.state = 'held' AND hold.expires_at > p_now
-       AND EXISTS (SELECT 1 FROM stock.hold_parts AS part WHERE part.sku_id = p_sku AND part.hold_id = hold.id)
-     ORDER BY hold.expires_at LIMIT 1
+    SELECT stock_verbs.moment(least(
+        (SELECT hold.expires_at FROM stock.holds AS hold
+          WHERE hold.sku_id = p_sku AND hold.state = 'held' AND hold.expires_at > p_now
+          ORDER BY hold.expires_at LIMIT 1),
+        (SELECT min(hold.expires_at)
+           FROM stock.hold_parts AS part
+           JOIN stock.holds AS hold ON hold.sku_id = part.lead_sku_id AND hold.id = part.hold_id
+          WHERE part.sku_id = p_sku AND part.lead_sku_id <> part.sku_id
+            AND part.hold_id > stock_verbs.id_at(p_now - interval '25 hours')
+            AND hold.state = 'held' AND hold.expires_at > p_now)))
+$$;
+
+-- The smallest UUIDv7 of a moment.
+CREATE OR REPLACE FUNCTION stock_verbs.id_at(p_at timestamptz) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
+    SELECT (lpad(to_hex(floor(extract(epoch FROM p_at) * 1000)::bigint), 12, '0') || '00000000000000000000')::uuid
 $$;

@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION stock_verbs.prune(p_sku integer, p_before timestamptz
 RETURNS TABLE (pruned integer) LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS $$
 DECLARE
     v_before timestamptz := least(p_before, clock_timestamp() - interval '24 hours');
-    v_until  uuid := rpad(lpad(to_hex((extract(epoch FROM v_before) * 1000)::bigint), 12, '0'), 32, '0')::uuid;
+    v_until  uuid := stock_verbs.id_at(v_before);
 BEGIN
     DELETE FROM stock.idempotency
      WHERE sku_id = p_sku AND operation_id = ANY (ARRAY (

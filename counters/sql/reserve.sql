@@ -32,15 +32,22 @@ DECLARE
     v_shards   integer[] := array_fill(NULL::integer, ARRAY[v_members]);
     v_fences   bigint[] := array_fill(NULL::bigint, ARRAY[v_members]);
     v_outcomes text[] := array_fill('tail'::text, ARRAY[v_members]);
+    v_places   integer[] := array_fill(0, ARRAY[v_members]);  -- each member takes one part, its own
+    v_none     bigint[] := array_fill(0::bigint, ARRAY[v_members]);
 BEGIN
     SELECT * INTO STRICT v_sku FROM stock.skus WHERE id = p_sku;
-    v_names := stock_verbs.lock_buyers(v_sku, p_buyers);
+    IF v_sku.buyer_max IS NOT NULL THEN
+        v_names := stock_verbs.lock_buyers(v_sku, p_buyers);
+    END IF;
     SELECT * INTO v_rows, v_free, v_fence FROM stock_verbs.lock_rows(p_sku, p_hashes);
     v_now := clock_timestamp();
-    v_units := stock_verbs.buyers_units(v_sku, v_names, v_now);
+    IF v_sku.buyer_max IS NOT NULL THEN
+        v_units := stock_verbs.buyers_units(v_sku, v_names, v_now);
+    END IF;
     v_closed := stock_verbs.sale_refusal(v_sku, v_sku.room, v_now);
 
     FOR i IN 1 .. v_members LOOP
+        v_places[i] := i;
         IF v_sku.room IS NOT NULL AND p_rooms[i] IS DISTINCT FROM v_sku.room THEN
             v_outcomes[i] := 'other-room';
             CONTINUE;
@@ -64,8 +71,7 @@ BEGIN
     END LOOP;
     RETURN QUERY SELECT * FROM stock_verbs.write_holds(
         v_sku, v_now, v_outcomes, p_holds, p_slots, p_fingerprints, p_quantities, p_lines, p_actors, p_owners, p_buyers,
-        p_operations, v_fences, ARRAY (SELECT generate_series(1, v_members)), v_shards, p_quantities,
-        array_fill(0::bigint, ARRAY[v_members]));
+        p_operations, v_fences, v_none, v_places, v_shards, p_quantities, v_none);
 END $$;
 
 -- Lock the sub-counters that the hashes pick among the active ones, and say what they have: shards, free units and fence of
@@ -74,13 +80,21 @@ CREATE OR REPLACE FUNCTION stock_verbs.lock_rows(
     p_sku integer, p_hashes bigint[], OUT shards integer[], OUT free bigint[], OUT fences bigint[]
 ) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_places integer[];
+    v_places integer[] := '{}';
+    v_place  integer;
     v_row    record;
 BEGIN
     SELECT array_agg(counter.shard ORDER BY counter.shard), array_agg(0::bigint), array_agg(0::bigint)
       INTO shards, free, fences
       FROM stock.sub_counters AS counter WHERE counter.sku_id = p_sku AND counter.active;
-    v_places := ARRAY (SELECT DISTINCT 1 + (hash % cardinality(shards))::integer FROM unnest(p_hashes) AS hash ORDER BY 1);
+    FOR i IN 1 .. cardinality(p_hashes) LOOP
+        v_place := 1 + p_hashes[i] % cardinality(shards);
+        IF free[v_place] = 0 THEN
+            free[v_place] := 1;
+            v_places := v_places || v_place;
+        END IF;
+    END LOOP;
+    free := array_fill(0::bigint, ARRAY[cardinality(shards)]);
     FOR v_row IN
         SELECT place.place, counter.total - counter.held - counter.sold AS free, counter.fence
           FROM unnest(v_places) AS place (place)
@@ -93,14 +107,13 @@ BEGIN
     END LOOP;
 END $$;
 
--- Lock the rows of the buyers whom the SKU's limit counts, ascending, and name them; null where nobody is counted.
+-- Lock the rows of the buyers whom the SKU's limit counts, ascending, and name them.
 CREATE OR REPLACE FUNCTION stock_verbs.lock_buyers(p_sku stock.skus, p_buyers text[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_names text[];
     v_lead  integer;
 BEGIN
-    IF p_sku.buyer_max IS NULL THEN RETURN NULL; END IF;
     v_names := ARRAY (SELECT DISTINCT buyer FROM unnest(p_buyers) AS buyer WHERE buyer IS NOT NULL ORDER BY 1);
     v_lead := (SELECT min(id) FROM stock.skus WHERE id = p_sku.id OR limit_group = p_sku.limit_group);
     INSERT INTO stock.buyers (sku_id, buyer) SELECT v_lead, name FROM unnest(v_names) AS name ORDER BY name ON CONFLICT DO NOTHING;

@@ -33,7 +33,9 @@ BEGIN
     SELECT * INTO v_stock FROM stock_verbs.tail_stock(p_sku, v_now);
     v_locked := (SELECT min(quantity) FROM unnest(p_quantities) AS quantity) <= v_stock.free + v_stock.due;
     IF v_locked THEN
-        PERFORM stock_verbs.lock_buyers(v_sku, p_buyers);
+        IF v_sku.buyer_max IS NOT NULL THEN
+            PERFORM stock_verbs.lock_buyers(v_sku, p_buyers);
+        END IF;
         PERFORM 1 FROM stock.sub_counters WHERE sku_id = p_sku ORDER BY shard FOR NO KEY UPDATE;
         v_now := clock_timestamp();
         SELECT * INTO v_stock FROM stock_verbs.tail_stock(p_sku, v_now);
@@ -46,7 +48,8 @@ BEGIN
       INTO v_outcomes, v_answers
       FROM stock_verbs.write_holds(
            v_sku, v_now, v_judged.outcomes, p_holds, p_slots, p_fingerprints, p_quantities, p_lines, p_actors, p_owners,
-           p_buyers, p_operations, v_given.fences, v_given.places, v_given.shards, v_given.units, v_given.backorders) AS written;
+           p_buyers, p_operations, v_given.fences, v_given.backs, v_given.places, v_given.shards, v_given.units,
+           v_given.backorders) AS written;
 
     IF cardinality(array_positions(v_outcomes, 'granted')) < cardinality(array_positions(v_judged.outcomes, 'granted')) THEN
         v_outcomes := array_replace(array_replace(v_outcomes, 'sold-out', 'again'), 'insufficient-stock', 'again');
@@ -131,10 +134,10 @@ BEGIN
     END LOOP;
 END $$;
 
--- Share the granted members out over those who give: the parts of each, and its fence.
+-- Share the granted members out over those who give: the parts of each, its fence, and how many units are beyond the total.
 CREATE OR REPLACE FUNCTION stock_verbs.tail_give(
     p_outcomes text[], p_quantities bigint[], p_fence bigint, p_shards integer[], p_units bigint[], p_beyond boolean[],
-    OUT fences bigint[], OUT places integer[], OUT shards integer[], OUT units bigint[], OUT backorders bigint[]
+    OUT fences bigint[], OUT backs bigint[], OUT places integer[], OUT shards integer[], OUT units bigint[], OUT backorders bigint[]
 ) LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     v_giver   integer := 1;
@@ -142,6 +145,7 @@ DECLARE
     v_units   bigint;
 BEGIN
     fences := array_fill(NULL::bigint, ARRAY[cardinality(p_outcomes)]);
+    backs := array_fill(0::bigint, ARRAY[cardinality(p_outcomes)]);
     places := '{}';
     shards := '{}';
     units := '{}';
@@ -159,6 +163,7 @@ BEGIN
             shards := shards || p_shards[v_giver];
             units := units || v_units;
             backorders := backorders || CASE WHEN p_beyond[v_giver] THEN v_units ELSE 0 END;
+            backs[i] := backs[i] + backorders[cardinality(backorders)];
             v_missing := v_missing - v_units;
             p_units[v_giver] := p_units[v_giver] - v_units;
             IF p_units[v_giver] = 0 THEN

@@ -11,15 +11,22 @@ DECLARE
     v_now   timestamptz := clock_timestamp();
     v_stock record;
     v_given record;
+    v_part  record;
     v_seats bigint;
 BEGIN
     IF p_seats IS NULL THEN
         SELECT * INTO v_stock FROM stock_verbs.tail_stock(p_sku, v_now);
         SELECT * INTO v_given FROM stock_verbs.tail_give(
             ARRAY['granted'], ARRAY[p_quantity], 0, v_stock.shards, v_stock.units, v_stock.beyond);
-        PERFORM stock_verbs.write_parts(
-            p_sku, p_lead, v_now, ARRAY[p_hold.id], ARRAY[p_actor], ARRAY[p_buyer], ARRAY[p_operation], ARRAY[p_hold.fence],
-            v_given.places, v_given.shards, v_given.units, v_given.backorders);
+        INSERT INTO stock.hold_parts (sku_id, hold_id, shard, lead_sku_id, quantity, backordered, buyer)
+        SELECT p_sku, p_hold.id, shard, p_lead, sum(units), sum(back), p_buyer
+          FROM unnest(v_given.shards, v_given.units, v_given.backorders) AS taken (shard, units, back) GROUP BY shard;
+        FOR v_part IN SELECT shard, quantity FROM stock.hold_parts WHERE sku_id = p_sku AND hold_id = p_hold.id ORDER BY shard LOOP
+            INSERT INTO stock.ledger (sku_id, operation_id, verb, shard, held_delta, hold_id, actor, at)
+            VALUES (p_sku, p_operation, 'reserve', v_part.shard, v_part.quantity, p_hold.id, p_actor, v_now);
+            UPDATE stock.sub_counters SET held = held + v_part.quantity, fence = p_hold.fence
+             WHERE sku_id = p_sku AND shard = v_part.shard;
+        END LOOP;
         RETURN;
     END IF;
     UPDATE stock.seats SET state = 'held', hold_id = p_hold.id, fence = p_hold.fence

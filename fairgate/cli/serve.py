@@ -26,7 +26,13 @@ def gateway() -> None:
 def stock() -> None:
     """The stock API: holds and sales."""
     settings = run(_settings())
-    serve("counters.app:create", host=settings.stock_host, port=settings.stock_port, workers=settings.stock_workers)
+    serve(
+        "counters.app:create",
+        host=settings.stock_host,
+        port=settings.stock_port,
+        workers=settings.stock_workers,
+        proxied=False,
+    )
 
 
 @app.command(epilog="Example: fairgate serve reconciler")

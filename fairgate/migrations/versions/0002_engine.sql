@@ -28,6 +28,10 @@ ALTER TABLE stock.holds
     ALTER COLUMN quantity DROP DEFAULT,
     ADD CONSTRAINT hold_backorders_at_most_all CHECK (0 <= backordered AND backordered <= quantity);
 
+-- When a SKU's next units come back: of holds that it leads, and of carts that it is in.
+CREATE INDEX holds_next ON stock.holds (sku_id, expires_at) WHERE state = 'held';
+CREATE INDEX hold_parts_in_carts ON stock.hold_parts (sku_id, hold_id) WHERE lead_sku_id <> sku_id;
+
 ALTER TABLE stock.hold_parts
     ADD COLUMN backordered bigint NOT NULL DEFAULT 0,
     ADD CONSTRAINT hold_part_backorders_at_most_all CHECK (0 <= backordered AND backordered <= quantity);
