@@ -22,7 +22,7 @@ DECLARE
     v_members  integer := cardinality(p_holds);
     v_names    text[];     -- the buyers whom a limit counts, and what each of them has
     v_units    bigint[];
-    v_rows     integer[];  -- the active sub-counters, what each may still give, and the last fence
+    v_picked   integer[];  -- each member's sub-counter; what each of these may still give, and its last fence
     v_free     bigint[];
     v_fence    bigint[];
     v_now      timestamptz;
@@ -39,7 +39,7 @@ BEGIN
     IF v_sku.buyer_max IS NOT NULL THEN
         v_names := stock_verbs.lock_buyers(v_sku, p_buyers);
     END IF;
-    SELECT * INTO v_rows, v_free, v_fence FROM stock_verbs.lock_rows(p_sku, p_hashes);
+    SELECT * INTO v_picked, v_free, v_fence FROM stock_verbs.lock_rows(v_sku, p_hashes);
     v_now := clock_timestamp();
     IF v_sku.buyer_max IS NOT NULL THEN
         v_units := stock_verbs.buyers_units(v_sku, v_names, v_now);
@@ -58,11 +58,11 @@ BEGIN
             v_buyer := array_position(v_names, p_buyers[i]);
             CONTINUE WHEN v_buyer IS NULL OR v_units[v_buyer] + p_quantities[i] > v_sku.buyer_max;
         END IF;
-        v_row := 1 + p_hashes[i] % cardinality(v_rows);
-        CONTINUE WHEN v_row IS NULL OR v_free[v_row] < p_quantities[i];
+        v_row := 1 + v_picked[i];
+        CONTINUE WHEN v_free[v_row] < p_quantities[i];
         v_free[v_row] := v_free[v_row] - p_quantities[i];
         v_fence[v_row] := v_fence[v_row] + 1;
-        v_shards[i] := v_rows[v_row];
+        v_shards[i] := v_picked[i];
         v_fences[i] := v_fence[v_row];
         v_outcomes[i] := 'granted';
         IF v_buyer IS NOT NULL THEN
@@ -74,36 +74,33 @@ BEGIN
         p_operations, v_fences, v_none, v_places, v_shards, p_quantities, v_none);
 END $$;
 
--- Lock the sub-counters that the hashes pick among the active ones, and say what they have: shards, free units and fence of
--- every active one, by shard. One that is empty is not locked, and one that was not picked says 0.
+-- Lock the sub-counters that the hashes pick, and say what they have: `picked` is each hash's sub-counter, `free` and `fences`
+-- what stands in it, by shard + 1. One that is empty is not locked, and says 0. Where some sub-counters are inactive the hashes
+-- pick among the others, so that a retry meets the same one.
 CREATE OR REPLACE FUNCTION stock_verbs.lock_rows(
-    p_sku integer, p_hashes bigint[], OUT shards integer[], OUT free bigint[], OUT fences bigint[]
+    p_sku stock.skus, p_hashes bigint[], OUT picked integer[], OUT free bigint[], OUT fences bigint[]
 ) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_places integer[] := '{}';
-    v_place  integer;
-    v_row    record;
+    v_actives integer[];
+    v_row     record;
 BEGIN
-    SELECT array_agg(counter.shard ORDER BY counter.shard), array_agg(0::bigint), array_agg(0::bigint)
-      INTO shards, free, fences
-      FROM stock.sub_counters AS counter WHERE counter.sku_id = p_sku AND counter.active;
+    picked := array_fill(0, ARRAY[cardinality(p_hashes)]);
+    free := array_fill(0::bigint, ARRAY[p_sku.shards]);
+    fences := free;
+    IF EXISTS (SELECT FROM stock.sub_counters WHERE sku_id = p_sku.id AND NOT active) THEN
+        v_actives := ARRAY (SELECT shard FROM stock.sub_counters WHERE sku_id = p_sku.id AND active ORDER BY shard);
+    END IF;
     FOR i IN 1 .. cardinality(p_hashes) LOOP
-        v_place := 1 + p_hashes[i] % cardinality(shards);
-        IF free[v_place] = 0 THEN
-            free[v_place] := 1;
-            v_places := v_places || v_place;
-        END IF;
+        picked[i] := CASE WHEN v_actives IS NULL THEN p_hashes[i] % p_sku.shards
+                          ELSE coalesce(v_actives[1 + p_hashes[i] % nullif(cardinality(v_actives), 0)], 0) END;
     END LOOP;
-    free := array_fill(0::bigint, ARRAY[cardinality(shards)]);
     FOR v_row IN
-        SELECT place.place, counter.total - counter.held - counter.sold AS free, counter.fence
-          FROM unnest(v_places) AS place (place)
-          JOIN stock.sub_counters AS counter ON counter.sku_id = p_sku AND counter.shard = shards[place.place]
-         WHERE counter.active AND counter.total - counter.held - counter.sold > 0
-         ORDER BY counter.shard FOR NO KEY UPDATE OF counter
+        SELECT shard, total - held - sold AS units, fence FROM stock.sub_counters
+         WHERE sku_id = p_sku.id AND shard = ANY (picked) AND active AND total - held - sold > 0
+         ORDER BY shard FOR NO KEY UPDATE
     LOOP
-        free[v_row.place] := v_row.free;
-        fences[v_row.place] := v_row.fence;
+        free[v_row.shard + 1] := v_row.units;
+        fences[v_row.shard + 1] := v_row.fence;
     END LOOP;
 END $$;
 

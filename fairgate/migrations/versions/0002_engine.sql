@@ -60,6 +60,9 @@ ALTER TABLE stock.ledger
         'restate', 'increase', 'reduce', 'recount', 'allow', 'halt', 'resume', 'rebalance', 'repair'));
 CREATE INDEX ledger_adjustments ON stock.ledger (sku_id, id) WHERE source IS NOT NULL;
 
+-- Whether any sub-counter of a SKU is inactive is asked in every statement; most SKUs have none.
+CREATE INDEX sub_counters_inactive ON stock.sub_counters (sku_id) WHERE NOT active;
+
 -- The order of events: each committed ledger row gets its SKU's next number, without gaps. Ledger rows never change.
 CREATE TABLE stock.ledger_numbers (
     sku_id    integer NOT NULL,
