@@ -28,7 +28,7 @@ def test_the_compose_file_follows_the_compose_schema() -> None:
 def test_importing_the_house_never_loads_gevent() -> None:
     program = (
         "import sys; import chassis.http, admission.app, counters.app, reconciler.app, loadtest.crowd, loadtest.walk,"
-        " loadtest.verdict, fairgate.__main__, fairgate.demo.run; sys.exit('gevent' in sys.modules or 'locust' in sys.modules)"
+        " loadtest.verdict, loadtest.bench.engine, loadtest.bench.http, fairgate.__main__, fairgate.demo.run; sys.exit('gevent' in sys.modules or 'locust' in sys.modules)"
     )
     assert run(sys.executable, "-c", program).returncode == 0
 
@@ -38,6 +38,7 @@ def test_importing_the_house_never_loads_gevent() -> None:
     [
         "demo", "up", "serve gateway", "serve stock", "serve reconciler", "migrate", "room put", "room show", "room list",
         "sku import", "sku list", "sku show", "sku history", "sku adjust", "sku incidents", "sku halt", "sku resume",
+        "bench engine", "bench http",
         "hold list", "hold show", "hold explain", "hold resolve", "reconcile", "audit",
         "keys create", "keys list", "keys revoke", "keys master",
     ],
