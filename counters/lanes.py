@@ -25,6 +25,7 @@ from counters.calls import AGAIN, OUTCOMES, RETRIES, Answer, in_drift, jitter, o
 
 WAIT_SECONDS_MAX = 4.0  # no new attempt after this long: the caller has been waiting for it
 DUPLICATE_SECONDS_MAX = 2.0
+KEYED = ("reserve", "reserve_tail", "confirm")  # verbs that have an idempotency key
 WATCH_SECONDS = 0.25
 ATTEMPTS_MAX = 4
 CONNECTION_SECONDS_MAX = 3.0
@@ -103,6 +104,7 @@ class Lane:
         self._batch_max = settings.batch_max
         self._queue_max = settings.queue_max
         self._queue: Queue[Member] = Queue()
+        self._sending: Group | None = None
         self._sent: frozenset[UUID] = frozenset()
         self._connection: PooledConnection | None = None
         self._running: asyncio.Task[None] | None = None
@@ -129,7 +131,7 @@ class Lane:
         try:
             while batch := self._queue.take(self._batch_max):
                 here = [member for member in batch if not member.answer.done()]
-                self._sent = frozenset(member.unit for member in here)
+                self._sending, self._sent = batch[0].group, frozenset(member.unit for member in here)
                 try:
                     await self._serve(here, 1)
                 except Exception:
@@ -139,7 +141,7 @@ class Lane:
                         member.fail(overloaded())  # only whoever has not been told anything
         finally:
             self._watching.cancel()
-            self._sent = frozenset()
+            self._sending, self._sent = None, frozenset()
             self._running = None
             await self._hang_up()
 
@@ -217,7 +219,8 @@ class Lane:
         return member.answer.done() or member.since < time.monotonic() - WAIT_SECONDS_MAX
 
     def _too_late_for_a_duplicate(self, member: Member) -> bool:
-        return member.unit in self._sent and member.since < time.monotonic() - DUPLICATE_SECONDS_MAX
+        sent = member.group == self._sending and member.unit in self._sent
+        return sent and member.group.verb in KEYED and member.since < time.monotonic() - DUPLICATE_SECONDS_MAX
 
 
 def _halves(members: Sequence[Member]) -> tuple[Sequence[Member], ...]:
@@ -227,5 +230,7 @@ def _halves(members: Sequence[Member]) -> tuple[Sequence[Member], ...]:
 
 def _in_flight() -> Problem:
     return Problem(
-        "key-in-flight", "A request with this key is still at work: ask again.", headers={"Retry-After": "1"}
+        "key-in-flight",
+        "A request with this key, or about this hold, is still at work: ask again.",
+        headers={"Retry-After": "1"},
     )
