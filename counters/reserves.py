@@ -9,15 +9,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from uuid import UUID
 
+import orjson
+
 from chassis.problems import busy
-from counters.calls import Answer, Verbs
+from counters.calls import Answer, Verbs, overloaded
 from counters.ids import new_hold_id, new_operation_id
-from counters.lanes import Lane, Lanes, full, spread
+from counters.lanes import WAIT_SECONDS_MAX, Lane, Lanes, full, spread
 from counters.rules import Reservation, Want
 
 ROUNDS_MAX = 8
 DRY_SECONDS = 0.05
-CARTS_MAX = 500  # carts that wait for a connection of their own
+CARTS_MAX = 200  # carts that wait for their turn
+CARTS_AT_ONCE = 4  # each has a connection of its own: lanes and reads need theirs
 
 Reclaim = Callable[[int], Awaitable[object]]
 
@@ -39,6 +42,7 @@ class Reserves:
         self._reclaiming: dict[int, asyncio.Task[object]] = {}
         self._dry_until: dict[int, float] = {}
         self._carts = 0
+        self._cart_turns = asyncio.Semaphore(CARTS_AT_ONCE)
 
     async def decide(self, wanted: Reservation) -> Answer:
         """What becomes of `wanted`; the outcomes stand in the heads of reserve.sql, reserve_tail.sql and reserve_cart.sql.
@@ -81,20 +85,27 @@ class Reserves:
             raise full("reserve_cart")
         self._carts += 1
         try:
+            async with asyncio.timeout(WAIT_SECONDS_MAX):
+                await self._cart_turns.acquire()
+        except TimeoutError:
+            raise overloaded() from None
+        finally:
+            self._carts -= 1
+        try:
             return await self._verbs.decide(
                 "reserve_cart", wanted.lead, ids.hold, wanted.wants_json, wanted.lines_json, wanted.room,
                 wanted.actor, wanted.owner, wanted.buyer, wanted.keyed.slot, wanted.keyed.fingerprint, ids.operation,
             )  # fmt: skip
         finally:
-            self._carts -= 1
+            self._cart_turns.release()
 
     async def _rounds(self, wanted: Reservation, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """Ask until it is decided; between, units of due holds come back."""
         for _ in range(ROUNDS_MAX):
             answer = await ask()
             if answer.outcome == "reclaim":
-                for want in wanted.wants:
-                    await self._take_back(want.sku_id)
+                for sku_id in orjson.loads(answer.text) if answer.text else [want.sku_id for want in wanted.wants]:
+                    await self._take_back(sku_id)
             elif answer.outcome != "again":
                 return answer
         raise busy("Units are coming back and going again faster than this request could be decided. Try again.")

@@ -33,7 +33,7 @@ class World:
 
     def __init__(self, pool: Pool, stock: Stock | None = None) -> None:
         self.pool = pool
-        self.stock = stock or Stock(pool, LaneSettings(lanes=2))
+        self.stock = stock or Stock(pool, LaneSettings(lanes=2, queue_max=5_000))
 
     async def fungible(self, name: str = "ticket", total: int = 10, shards: int = 4, **rules: object) -> Sku:
         """A fungible SKU on sale."""

@@ -11,7 +11,7 @@ import pytest
 from chassis.database import Pool
 from counters.calls import statement
 from counters.ids import new_hold_id, new_operation_id
-from counters.rules import Line
+from counters.rules import Done, Line, Refused, SkuSettings
 from tests.stock_world import World, codes
 
 DEADLOCKS = (
@@ -44,7 +44,13 @@ async def test_a_thousand_overlapping_seat_sets_in_both_orders(world: World) -> 
     asked = [chance.sample(seats, chance.randint(2, 5)) for _ in range(500)]
     carts = [tuple(sorted(names)) for names in asked] + [tuple(sorted(names, reverse=True)) for names in asked]
     chance.shuffle(carts)
-    outcomes = await asyncio.gather(*(world.reserve(Line("hall", seats=names)) for names in carts))
+    turns = asyncio.Semaphore(100)
+
+    async def buyer(names: tuple[str, ...]) -> Done | Refused:
+        async with turns:
+            return await world.reserve(Line("hall", seats=names))
+
+    outcomes = await asyncio.gather(*(buyer(names) for names in carts))
     words = codes(outcomes)
     assert set(words) == {"done", "seat-taken"}
     taken = [name for names, word in zip(carts, words, strict=True) if word == "done" for name in names]
@@ -61,6 +67,22 @@ async def test_carts_over_several_skus_in_opposite_orders(world: World) -> None:
         *(world.reserve(*(lines if place % 2 else lines[::-1]), buyer=f"buyer {place % 3}") for place in range(150))
     )
     assert codes(outcomes) == ["done"] * 150
+    assert await deadlocks(world) == 0
+    assert await world.faults() == []
+
+
+async def test_imports_in_the_order_of_names_beside_carts_in_the_order_of_numbers(world: World) -> None:
+    for name in ("zoo", "ark"):  # the later name has the smaller number
+        await world.fungible(name, total=10_000, shards=8)
+
+    async def seller() -> None:
+        for total in range(10_001, 10_016):
+            settings = SkuSettings(title="sold", total=total, shards=8)
+            await world.stock.import_skus({"ark": settings, "zoo": settings}, "operator:test")
+
+    carts = [world.reserve(Line("ark", 1), Line("zoo", 1)) for _ in range(60)]
+    _, *outcomes = await asyncio.gather(seller(), *carts)
+    assert codes([outcome for outcome in outcomes if outcome is not None]) == ["done"] * 60
     assert await deadlocks(world) == 0
     assert await world.faults() == []
 

@@ -1,8 +1,21 @@
 -- Why a cart cannot be granted at p_now. Shared by reserve_cart; reads only, from one snapshot when called in one statement.
 --
--- p_wants: as in reserve_cart. Answers one row: (null, null) when it can be granted, else an outcome of reserve_cart with its
--- answer, the buyer's limits before the stock, the stock by SKU.
+-- p_wants, p_room: as in reserve_cart. Answers one row: (null, null) when it can be granted, else an outcome of reserve_cart with its
+-- answer: whether it is on sale, the buyer's limits, the stock by SKU.
 CREATE OR REPLACE FUNCTION stock_verbs.cart_refusal(
+    p_wants jsonb, p_room text, p_buyer text, p_now timestamptz, OUT outcome text, OUT answer text
+) LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    SELECT stock_verbs.sale_refusal(sku, p_room, p_now) INTO outcome
+      FROM stock.skus AS sku JOIN stock_verbs.wants(p_wants) AS want ON want.sku_id = sku.id
+     WHERE stock_verbs.sale_refusal(sku, p_room, p_now) IS NOT NULL ORDER BY sku.id LIMIT 1;
+    IF outcome IS NULL THEN
+        SELECT * INTO outcome, answer FROM stock_verbs.wants_refusal(p_wants, p_buyer, p_now);
+    END IF;
+END $$;
+
+-- The same of limits and stock alone.
+CREATE OR REPLACE FUNCTION stock_verbs.wants_refusal(
     p_wants jsonb, p_buyer text, p_now timestamptz, OUT outcome text, OUT answer text
 ) LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -18,7 +31,8 @@ BEGIN
 END $$;
 
 -- Whether the cart would take its buyer past a limit: all lines of a limit group count together, beside what the buyer has
--- held, paying and sold in it. Due holds do not count.
+-- held, paying and sold in it. Due holds do not count, but where they stand in the way they must end first: one of them may be
+-- confirmed at this moment, by a clock that was read in time. Then the answer is 'reclaim', with the group's SKUs.
 CREATE OR REPLACE FUNCTION stock_verbs.limit_refusal(
     p_wants jsonb, p_buyer text, p_now timestamptz, OUT outcome text, OUT answer text
 ) LANGUAGE sql STABLE AS $$
@@ -26,23 +40,35 @@ CREATE OR REPLACE FUNCTION stock_verbs.limit_refusal(
         SELECT sku.id, sku.name, sku.buyer_max, sku.limit_group, want.quantity
           FROM stock_verbs.wants(p_wants) AS want JOIN stock.skus AS sku ON sku.id = want.sku_id
     ), limited AS (
-        SELECT asked.name, asked.buyer_max,
+        SELECT asked.name, asked.buyer_max, had.units, had.due,
                (SELECT sum(line.quantity) FROM asked AS line
                  WHERE line.id = asked.id OR line.limit_group = asked.limit_group)::bigint AS quantity,
-               (SELECT coalesce(sum(part.quantity), 0)
-                  FROM stock.skus AS member
-                  JOIN stock.hold_parts AS part ON part.sku_id = member.id AND part.buyer = p_buyer
-                  JOIN stock.holds AS hold ON hold.sku_id = part.lead_sku_id AND hold.id = part.hold_id
-                 WHERE (member.id = asked.id OR member.limit_group = asked.limit_group)
-                   AND (hold.state IN ('paying', 'sold') OR hold.state = 'held' AND hold.expires_at > p_now))::bigint AS taken
-          FROM asked WHERE asked.buyer_max IS NOT NULL
+               (SELECT json_agg(member.id) FROM stock.skus AS member
+                 WHERE member.id = asked.id OR member.limit_group = asked.limit_group) AS members
+          FROM asked CROSS JOIN LATERAL stock_verbs.buyer_units(asked.id, asked.limit_group, p_buyer, p_now) AS had
+         WHERE asked.buyer_max IS NOT NULL
     )
-    SELECT CASE WHEN p_buyer IS NULL THEN 'buyer-missing' ELSE 'buyer-limit' END,
+    SELECT CASE WHEN p_buyer IS NULL THEN 'buyer-missing'
+                WHEN units - due + quantity > buyer_max THEN 'buyer-limit' ELSE 'reclaim' END,
            CASE WHEN p_buyer IS NULL THEN json_build_object('sku', name)
-                ELSE json_build_object('sku', name, 'limit', buyer_max, 'taken', taken, 'asked', quantity) END::text
+                WHEN units - due + quantity > buyer_max
+                THEN json_build_object('sku', name, 'limit', buyer_max, 'taken', units - due, 'asked', quantity)
+                ELSE members END::text
       FROM limited
-     WHERE p_buyer IS NULL OR taken + quantity > buyer_max
-     ORDER BY name LIMIT 1
+     WHERE p_buyer IS NULL OR units + quantity > buyer_max
+     ORDER BY p_buyer IS NOT NULL AND units - due + quantity <= buyer_max, name LIMIT 1
+$$;
+
+-- What a buyer has in a SKU and its limit group: units held, paying and sold, and how many of these are of due holds.
+CREATE OR REPLACE FUNCTION stock_verbs.buyer_units(
+    p_sku integer, p_group text, p_buyer text, p_now timestamptz, OUT units bigint, OUT due bigint
+) LANGUAGE sql STABLE AS $$
+    SELECT coalesce(sum(part.quantity), 0)::bigint,
+           coalesce(sum(part.quantity) FILTER (WHERE hold.state = 'held' AND hold.expires_at <= p_now), 0)::bigint
+      FROM stock.skus AS member
+      JOIN stock.hold_parts AS part ON part.sku_id = member.id AND part.buyer = p_buyer
+      JOIN stock.holds AS hold ON hold.sku_id = part.lead_sku_id AND hold.id = part.hold_id
+     WHERE (member.id = p_sku OR member.limit_group = p_group) AND hold.state IN ('held', 'paying', 'sold')
 $$;
 
 -- Why one SKU's part of a cart cannot be granted at p_now: p_quantity units of a fungible SKU, or p_seats of a seated one.
@@ -95,11 +121,12 @@ BEGIN
     END IF;
 END $$;
 
--- Units of a SKU in holds that are due but not swept.
+-- Units of a SKU in holds that are due but not swept. Its parts are looked for hold by hold, whatever the planner thinks of
+-- tables that it has not yet counted: there are few due holds, and many parts.
 CREATE OR REPLACE FUNCTION stock_verbs.due_units(p_sku integer, p_now timestamptz) RETURNS bigint LANGUAGE sql STABLE AS $$
-    SELECT coalesce(sum(part.quantity), 0)::bigint
+    SELECT coalesce(sum((SELECT sum(part.quantity) FROM stock.hold_parts AS part
+                          WHERE part.sku_id = p_sku AND part.hold_id = hold.id)), 0)::bigint
       FROM stock.holds AS hold
-      JOIN stock.hold_parts AS part ON part.sku_id = p_sku AND part.hold_id = hold.id
      WHERE hold.state = 'held' AND hold.expires_at <= p_now
 $$;
 

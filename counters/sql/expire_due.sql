@@ -17,8 +17,8 @@ BEGIN
     v_ids := ARRAY (
         SELECT hold.id FROM stock.holds AS hold
          WHERE hold.state = 'held' AND hold.expires_at <= v_now
-           AND (p_sku IS NULL OR EXISTS (
-               SELECT 1 FROM stock.hold_parts AS part WHERE part.sku_id = p_sku AND part.hold_id = hold.id))
+           AND (p_sku IS NULL OR (  -- hold by hold: see due_units
+               SELECT true FROM stock.hold_parts AS part WHERE part.sku_id = p_sku AND part.hold_id = hold.id LIMIT 1))
          ORDER BY hold.expires_at LIMIT p_limit);
     IF p_skip THEN
         SELECT array_agg(id), array_agg(sku_id) INTO v_ids, v_skus FROM (

@@ -58,8 +58,8 @@ BEGIN
         END IF;
     END IF;
     IF outcome = 'reclaim' THEN
-        answer := json_build_object('sku_ids', ARRAY (
-            SELECT DISTINCT sku_id FROM stock.hold_parts WHERE hold_id = p_hold ORDER BY 1))::text;
+        answer := json_build_object('sku_ids', coalesce(answer::json, (
+            SELECT json_agg(DISTINCT sku_id) FROM stock.hold_parts WHERE hold_id = p_hold)))::text;
     END IF;
     RETURN NEXT;
 END $$;
@@ -88,7 +88,7 @@ BEGIN
       FROM stock_verbs.wants(p_wants) AS want JOIN stock.skus AS sku ON sku.id = want.sku_id
      WHERE stock_verbs.sale_refusal(sku, sku.room, p_now) IS NOT NULL ORDER BY sku.id LIMIT 1;
     IF outcome IS NULL THEN
-        SELECT * INTO outcome, answer FROM stock_verbs.cart_refusal(p_wants, p_hold.buyer, p_now);
+        SELECT * INTO outcome, answer FROM stock_verbs.wants_refusal(p_wants, p_hold.buyer, p_now);
     END IF;
     IF outcome <> 'reclaim' THEN
         answer := jsonb_build_object('reacquired', false, 'reason', CASE outcome

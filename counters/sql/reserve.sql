@@ -42,7 +42,7 @@ BEGIN
     SELECT * INTO v_picked, v_free, v_fence FROM stock_verbs.lock_rows(v_sku, p_hashes);
     v_now := clock_timestamp();
     IF v_sku.buyer_max IS NOT NULL THEN
-        v_units := stock_verbs.buyers_units(v_sku, v_names, v_now);
+        v_units := (stock_verbs.buyers_units(v_sku, v_names, v_now)).units;
     END IF;
     v_closed := stock_verbs.sale_refusal(v_sku, v_sku.room, v_now);
 
@@ -118,15 +118,12 @@ BEGIN
     RETURN v_names;
 END $$;
 
--- What each of the buyers has held, paying and sold in the SKU's limit group; due holds do not count.
-CREATE OR REPLACE FUNCTION stock_verbs.buyers_units(p_sku stock.skus, p_names text[], p_now timestamptz) RETURNS bigint[]
-LANGUAGE sql STABLE AS $$
-    SELECT array_agg((
-           SELECT coalesce(sum(part.quantity), 0)
-             FROM stock.skus AS member
-             JOIN stock.hold_parts AS part ON part.sku_id = member.id AND part.buyer = counted.buyer
-             JOIN stock.holds AS hold ON hold.sku_id = part.lead_sku_id AND hold.id = part.hold_id
-            WHERE (member.id = p_sku.id OR member.limit_group = p_sku.limit_group)
-              AND (hold.state IN ('paying', 'sold') OR hold.state = 'held' AND hold.expires_at > p_now))::bigint ORDER BY place)
+-- What each of the buyers has in the SKU's limit group, due holds included, and how many units of due holds are in it. A lane
+-- counts them all: one that is due may be confirmed at this moment, by a clock that was read in time.
+CREATE OR REPLACE FUNCTION stock_verbs.buyers_units(
+    p_sku stock.skus, p_names text[], p_now timestamptz, OUT units bigint[], OUT due bigint[]
+) LANGUAGE sql STABLE AS $$
+    SELECT array_agg(had.units ORDER BY place), array_agg(had.due ORDER BY place)
       FROM unnest(p_names) WITH ORDINALITY AS counted (buyer, place)
+     CROSS JOIN LATERAL stock_verbs.buyer_units(p_sku.id, p_sku.limit_group, counted.buyer, p_now) AS had
 $$;

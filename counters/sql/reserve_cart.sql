@@ -4,7 +4,8 @@
 -- SKU need not be the lowest. p_sku: the lead SKU, named by p_hold. The rest as in reserve.
 -- Answers one row, all or nothing:
 --   granted, replayed, key-reused, not-on-sale, other-room   as in reserve
---   reclaim             what is missing is in due, unswept holds: run expire_due for the SKUs, then ask again
+--   reclaim             what is missing, or a limit, is in due, unswept holds: run expire_due for the SKUs in answer (null:
+--                       those of the cart), then ask again
 --   sold-out            nothing is available; answer = {sku, available, held, next_release_at}
 --   insufficient-stock  fewer are available than asked; the same answer
 --   seat-taken          answer = {sku, seats: those that are taken}
@@ -29,16 +30,11 @@ DECLARE
 BEGIN
     RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_slot, p_fingerprint, p_operation);
     IF FOUND THEN RETURN; END IF;
-    SELECT stock_verbs.sale_refusal(sku, p_room, v_now) AS outcome, NULL::text AS answer INTO v_refusal
-      FROM stock.skus AS sku
-     WHERE sku.id = ANY (v_skus) AND stock_verbs.sale_refusal(sku, p_room, v_now) IS NOT NULL ORDER BY sku.id LIMIT 1;
-    IF NOT FOUND THEN
-        SELECT * INTO v_refusal FROM stock_verbs.cart_refusal(p_wants, p_buyer, v_now);
-    END IF;
+    SELECT * INTO v_refusal FROM stock_verbs.cart_refusal(p_wants, p_room, p_buyer, v_now);
     IF v_refusal.outcome IS NULL THEN
         PERFORM stock_verbs.lock_cart(v_skus, p_wants, p_buyer);
         v_now := clock_timestamp();
-        SELECT * INTO v_refusal FROM stock_verbs.cart_refusal(p_wants, p_buyer, v_now);
+        SELECT * INTO v_refusal FROM stock_verbs.cart_refusal(p_wants, p_room, p_buyer, v_now);
     END IF;
     RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_slot, p_fingerprint, p_operation);
     IF FOUND THEN RETURN; END IF;

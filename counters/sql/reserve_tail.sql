@@ -2,7 +2,8 @@
 --
 -- Arguments as in reserve, without the hashes. Answers one row a member, by place (from 1):
 --   granted, replayed, done, key-reused, not-on-sale, other-room   as in reserve
---   reclaim             what is missing is in due, unswept holds: run expire_due for the SKU, then ask again
+--   reclaim             what is missing, or a limit, is in due, unswept holds: run expire_due for the SKUs in answer (null:
+--                       this one), then ask again
 --   again               somebody else's key made our count wrong: ask again
 --   sold-out            nothing is available; answer = {sku, available, held, next_release_at}
 --   insufficient-stock  fewer are available than asked; the same answer
@@ -52,11 +53,14 @@ BEGIN
            v_given.backorders) AS written;
 
     IF cardinality(array_positions(v_outcomes, 'granted')) < cardinality(array_positions(v_judged.outcomes, 'granted')) THEN
-        v_outcomes := array_replace(array_replace(v_outcomes, 'sold-out', 'again'), 'insufficient-stock', 'again');
+        v_outcomes := array_replace(array_replace(array_replace(
+            v_outcomes, 'sold-out', 'again'), 'insufficient-stock', 'again'), 'buyer-limit', 'again');
     END IF;
     v_next := stock_verbs.next_release(p_sku, v_now);
     RETURN QUERY
-        SELECT member.place::integer, member.outcome, CASE
+        SELECT member.place::integer, CASE member.outcome WHEN 'reclaim-limit' THEN 'reclaim' ELSE member.outcome END, CASE
+               WHEN member.outcome = 'reclaim-limit' THEN (
+                   SELECT json_agg(id) FROM stock.skus WHERE id = p_sku OR limit_group = v_sku.limit_group)::text
                WHEN member.outcome IN ('sold-out', 'insufficient-stock') THEN json_build_object(
                    'sku', v_sku.name, 'available', member.figure, 'held', v_stock.held - v_stock.due, 'next_release_at', v_next)::text
                WHEN member.outcome = 'buyer-limit' THEN json_build_object(
@@ -98,6 +102,7 @@ DECLARE
     v_closed text := stock_verbs.sale_refusal(p_sku, p_sku.room, p_now);
     v_names  text[];
     v_units  bigint[];
+    v_due    bigint[];
     v_buyer  integer;
     v_known  integer[];
 BEGIN
@@ -105,7 +110,7 @@ BEGIN
     figures := array_fill(NULL::bigint, ARRAY[cardinality(p_slots)]);
     IF p_sku.buyer_max IS NOT NULL THEN
         v_names := ARRAY (SELECT DISTINCT buyer FROM unnest(p_buyers) AS buyer WHERE buyer IS NOT NULL ORDER BY 1);
-        v_units := stock_verbs.buyers_units(p_sku, v_names, p_now);
+        SELECT had.units, had.due INTO v_units, v_due FROM stock_verbs.buyers_units(p_sku, v_names, p_now) AS had;
     END IF;
     IF p_known THEN
         v_known := ARRAY (SELECT asked.place FROM unnest(p_slots) WITH ORDINALITY AS asked (slot, place)
@@ -118,7 +123,8 @@ BEGIN
             WHEN p_sku.room IS NOT NULL AND p_rooms[i] IS DISTINCT FROM p_sku.room THEN 'other-room'
             WHEN v_closed IS NOT NULL THEN v_closed
             WHEN p_sku.buyer_max IS NOT NULL AND v_buyer IS NULL THEN 'buyer-missing'
-            WHEN v_units[v_buyer] + p_quantities[i] > p_sku.buyer_max THEN 'buyer-limit'
+            WHEN v_units[v_buyer] - v_due[v_buyer] + p_quantities[i] > p_sku.buyer_max THEN 'buyer-limit'
+            WHEN v_units[v_buyer] + p_quantities[i] > p_sku.buyer_max THEN 'reclaim-limit'
             WHEN p_quantities[i] <= p_free THEN 'granted'
             WHEN p_quantities[i] <= p_free + p_due THEN 'reclaim'
             WHEN p_free + p_due <= 0 THEN 'sold-out'
@@ -130,7 +136,7 @@ BEGIN
                 v_units[v_buyer] := v_units[v_buyer] + p_quantities[i];
             END IF;
         END IF;
-        figures[i] := CASE outcomes[i] WHEN 'buyer-limit' THEN v_units[v_buyer] ELSE p_free + p_due END;
+        figures[i] := CASE outcomes[i] WHEN 'buyer-limit' THEN v_units[v_buyer] - v_due[v_buyer] ELSE p_free + p_due END;
     END LOOP;
 END $$;
 

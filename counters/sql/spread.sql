@@ -23,13 +23,13 @@ BEGIN
     IF NOT v_some THEN
         v_actives := (SELECT count(*) FROM stock.sub_counters WHERE sku_id = p_sku);
     END IF;
-    WITH place AS (
+    WITH place AS MATERIALIZED (
         SELECT shard, total, allowance, held + sold AS given,
                least(beyond, greatest(v_lent - (sum(beyond) OVER (ORDER BY shard) - beyond), 0))::bigint AS lent,
                CASE WHEN active OR NOT v_some THEN row_number() OVER (PARTITION BY active ORDER BY shard) END AS place
           FROM stock.sub_counters CROSS JOIN LATERAL (SELECT greatest(held + sold - total, 0) AS beyond) AS own
          WHERE sku_id = p_sku
-    ), change AS (
+    ), change AS MATERIALIZED (
         SELECT shard, given - lent + stock_verbs.share(p_total + v_lent - v_given, v_actives, place) - total AS units,
                lent + stock_verbs.share(p_allowance - v_lent, v_actives, place) - allowance AS allowed
           FROM place
