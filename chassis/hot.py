@@ -14,10 +14,12 @@ from starlette.types import Receive, Scope
 from chassis.answer import Answer
 from chassis.http import decode, must_be_json
 from chassis.intake import Intake
+from chassis.problems import Problem
 
 _NAMED = re.compile(r"(.*)/{\w+}/(\w+)")
 T = TypeVar("T")
 Headers = Mapping[bytes, bytes]
+_ONCE = (b"idempotency-key", b"authorization", b"fairgate-pass", b"content-type")
 
 
 class Asked:
@@ -72,3 +74,12 @@ class HotCalls:
 def first_headers(scope: Scope) -> Headers:
     """The request's headers by lower-case name, the first of each."""
     return dict(reversed(scope["headers"]))
+
+
+def refuse_doubled(scope: Scope, headers: Headers) -> None:
+    """Raise Problem malformed where a header that decides something stands twice: which of them is meant?"""
+    if len(headers) < len(scope["headers"]):
+        names = [name for name, _ in scope["headers"]]
+        for name in _ONCE:
+            if names.count(name) > 1:
+                raise Problem("malformed", f"The header {name.decode()} stands there twice: send it once.")

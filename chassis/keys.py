@@ -1,5 +1,6 @@
 """API keys: who calls, and in which role. Hashed at rest, shown once, compared in constant time, revoked within two seconds."""
 
+import asyncio
 import hashlib
 import hmac
 import re
@@ -51,6 +52,7 @@ class ApiKeys:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        self._finding: dict[str, asyncio.Future[tuple[float, StoredKey | None]]] = {}
         self._kept: dict[str, tuple[float, StoredKey | None]] = {}
         self._shown: dict[str, tuple[float, Actor]] = {}
 
@@ -114,6 +116,14 @@ class ApiKeys:
         kept = self._kept.get(key_id)
         if kept is not None and now - kept[0] < KEPT_SECONDS:
             return kept
+        finding = self._finding.get(key_id)
+        if finding is None:  # a crowd that shows one key asks once
+            finding = asyncio.ensure_future(self._read(key_id, now))
+            self._finding[key_id] = finding
+            finding.add_done_callback(lambda _: self._finding.pop(key_id))
+        return await asyncio.shield(finding)
+
+    async def _read(self, key_id: str, now: float) -> tuple[float, StoredKey | None]:
         row = await self._pool.fetchrow(read_text("chassis", "sql", "find_key.sql"), key_id)
         stored = StoredKey(row["client"], row["role"], row["secret_hash"]) if row else None
         if len(self._kept) >= KEPT_MAX:

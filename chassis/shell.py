@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from chassis.answer import Answer
 from chassis.database import STORE_AWAY, store_away
-from chassis.hot import Asked, Headers, HotCall, HotCalls, first_headers
+from chassis.hot import Asked, Headers, HotCall, HotCalls, first_headers, refuse_doubled
 from chassis.http import json_response
 from chassis.intake import Intake
 from chassis.problems import Problem, problem_answer, problem_response
@@ -81,6 +81,7 @@ class App(Starlette):
         hot: Sequence[HotCall],
     ) -> None:
         super().__init__(routes=routes, lifespan=lifespan)
+        self.router.redirect_slashes = False  # a redirect would name whatever host the caller claims
         self.hot = tuple(hot)
         self._name = name
         self._settings = settings
@@ -127,6 +128,7 @@ class Shell:
             if found is None:
                 await self.app(scope, self._intake.bounded(receive), outlet.send)
             else:
+                refuse_doubled(scope, headers)
                 await outlet.answer(await self._serve(*found, scope["method"], headers, receive))
         except ClientDisconnect:
             outlet.status = 499
@@ -152,22 +154,27 @@ class Shell:
 class _Outlet:
     """Where a request's answer goes out: it marks it with the request's id and remembers its status."""
 
-    __slots__ = ("_mark", "_send", "status")
+    __slots__ = ("_mark", "_send", "started", "status")
 
     def __init__(self, send: Send, request_id: str) -> None:
         self._send = send
+        self.started = False
         self._mark = (b"x-request-id", request_id.encode())
         self.status = 500
 
     async def send(self, message: Message) -> None:
         """Pass on what an app below sends."""
         if message["type"] == "http.response.start":
+            self.started = True
             self.status = message["status"]
             message["headers"] = [*message.get("headers", ()), self._mark]
         await self._send(message)
 
     async def answer(self, answer: Answer) -> None:
-        """Send `answer` as a whole."""
+        """Send `answer` as a whole; nothing where an answer has begun already, as when its reader hung up on the way."""
+        if self.started:
+            return
+        self.started = True
         self.status = answer.status
         headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body)), self._mark]
         await self._send({"type": "http.response.start", "status": answer.status, "headers": headers})

@@ -21,7 +21,7 @@ _SAYINGS: Mapping[Refusal, tuple[str, str]] = MappingProxyType(
         "key-reused": ("key-reused", "This Idempotency-Key belongs to another request: use a new one."),
         "not-on-sale": ("not-on-sale", "This is not on sale now."),
         "other-room": ("pass-refused", "This needs a live pass of the room that it is sold in."),
-        "sold-out": ("sold-out", "Nothing is available now; what is held may come back at next_release_at."),
+        "sold-out": ("sold-out", "Nothing is available now."),
         "insufficient-stock": ("insufficient-stock", "Fewer are available than you ask for."),
         "seat-taken": ("seat-taken", "Choose other seats: these are taken."),
         "no-such-seat": ("invalid", "There are no such seats."),
@@ -30,7 +30,10 @@ _SAYINGS: Mapping[Refusal, tuple[str, str]] = MappingProxyType(
         "not-found": ("not-found", "There is no such hold or sale."),
         "not-in-hold": ("invalid", "What is named is not a part of this hold."),
         "stale-fence": ("stale-fence", "The fence is not the hold's: what it stood for is over."),
-        "hold-expired": ("hold-expired", "The hold ran past its deadline; its units are free again. Reserve anew."),
+        "hold-expired": (
+            "hold-expired",
+            "The hold ran past its deadline. Reserve anew; where it was paid for, confirm with reacquire.",
+        ),
         "hold-released": ("hold-released", "The hold was released; its units are free again. Reserve anew."),
         "hold-paying": ("hold-paying", "The payment is under way; only the shop can end it now."),
         "hold-sold": ("hold-sold", "The hold is sold."),
@@ -83,6 +86,8 @@ def refusal(refused: Refused, *, pass_shown: bool = True) -> Problem:
         return invalid_fields([("/quantity", f"the total would pass {TOTAL_MAX}")])
     if refused.code == "buyer-missing":
         return invalid_fields([("/buyer", "is missing: this is limited per buyer")])
+    if refused.facts.get("next_release_at") is not None:
+        detail += " What is held may come back from next_release_at on."
     return Problem(code, detail, headers=None, **refused.facts)
 
 

@@ -11,7 +11,6 @@ from admission.trust import Trust
 from chassis.database import STORE_AWAY, Pool, make_pool
 from chassis.keys import ApiKeys
 from chassis.loops import Loop
-from chassis.serve import collect_rarely
 from chassis.settings import Settings
 from chassis.shell import App, create_app
 from counters.adjust_api import AdjustApi
@@ -47,7 +46,6 @@ def create(settings: Settings | None = None) -> App:
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         stop = asyncio.Event()
-        collect_rarely()
         async with pool:
             # A pass shown to a process that knows no keys yet would be refused; while Postgres is away the loop goes on.
             with contextlib.suppress(*STORE_AWAY):

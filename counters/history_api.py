@@ -49,7 +49,9 @@ class HistoryApi:
         await acting_operator(self._keys, request)
         page = read_query(request, HistoryQuery)
         sku = await named_sku(self._stock, request)
-        return json_response(history_document(sku.name, await self._history.entries(sku.id, page.after, page.limit)))
+        return json_response(
+            history_document(sku.name, page.after, await self._history.entries(sku.id, page.after, page.limit))
+        )
 
     async def explain_hold(self, request: Request) -> Response:
         await acting_operator(self._keys, request)
@@ -70,12 +72,12 @@ def row_document(row: Entry | Event | Adjustment | SourceSum | Incident) -> dict
     return document
 
 
-def history_document(sku: str, entries: list[Entry]) -> dict[str, object]:
-    """A page of a SKU's history; `last` is what to ask for more `after`, null on an empty page."""
+def history_document(sku: str, after: int, entries: list[Entry]) -> dict[str, object]:
+    """A page of a SKU's history behind number `after`; `last` is what to ask for more `after`."""
     return {
         "sku": sku,
         "entries": [row_document(entry) for entry in entries],
-        "last": entries[-1].number if entries else None,
+        "last": entries[-1].number if entries else after,
     }
 
 

@@ -167,7 +167,7 @@ ANSWERS: dict[str, Any] = {
         {
             "sku": _TEXT,
             "entries": _list(reference("schemas", "Entry")),
-            "last": {"type": ["integer", "null"], "minimum": 1},
+            "last": {"type": "integer", "minimum": 0},
         }
     ),
     "SkuRulesOrFigures": {

@@ -20,6 +20,7 @@ DECLARE
     v_sku   stock.skus;
     v_total bigint;
     v_done  record;
+    v_new   bigint;
     v_at    timestamptz;
 BEGIN
     SELECT * INTO STRICT v_sku FROM stock.skus WHERE id = p_sku FOR NO KEY UPDATE;
@@ -37,12 +38,16 @@ BEGIN
     outcome := v_done.outcome;
     answer := v_done.answer;
     IF outcome = 'done' THEN
-        v_at := stock_verbs.note_adjustment(v_sku, p_kind, v_done.short, p_source, p_reason, p_occurred_at, p_actor,
+        -- What an open incident tells of already is no news when somebody counts again.
+        v_new := greatest(0, v_done.short - CASE p_kind WHEN 'recount' THEN (
+            SELECT coalesce(sum(quantity), 0) FROM stock.incidents
+             WHERE sku_id = p_sku AND kind = 'shortage' AND state = 'open') ELSE 0 END);
+        v_at := stock_verbs.note_adjustment(v_sku, p_kind, v_new, p_source, p_reason, p_occurred_at, p_actor,
                                             p_operation, p_incident);
         SELECT json_build_object(
                    'id', p_operation, 'sku', level.name, 'kind', p_kind, 'quantity', p_quantity,
                    'delta', level.total - v_sku.total, 'short', v_done.short,
-                   'incident', CASE WHEN v_done.short > 0 THEN p_incident END, 'total', level.total, 'held', level.held,
+                   'incident', CASE WHEN v_new > 0 THEN p_incident END, 'total', level.total, 'held', level.held,
                    'sold', level.sold, 'available', level.available, 'source', p_source, 'reason', p_reason,
                    'occurred_at', stock_verbs.moment(p_occurred_at), 'actor', p_actor, 'at', stock_verbs.moment(v_at))::text
           INTO answer FROM stock_verbs.stock_level(ARRAY[v_sku.name]) AS level;

@@ -14,7 +14,7 @@ from counters.adjustments import AdjustBody, Adjustments, Incident, ReasonBody
 from counters.answers import refusal
 from counters.api import no_sku
 from counters.history_api import PAGE_ROWS_MAX, row_document
-from counters.rules import Done, Refused
+from counters.rules import TOTAL_MAX, Done, Refused
 from counters.store import Sku, Stock
 from fairgate.cli.books import DEFAULT_DATA, DataOption, JsonOption, fail, open_books, run
 
@@ -30,9 +30,11 @@ def adjust(
     name: str,
     source: Annotated[str, typer.Option(help="Whose figure it is: a till, a warehouse, a feed.")],
     reason: ReasonOption,
-    increase: Annotated[int | None, typer.Option(help="So many units came.")] = None,
-    reduce: Annotated[int | None, typer.Option(help="So many units went.")] = None,
-    recount: Annotated[int | None, typer.Option(help="So many there are in all, held and sold ones included.")] = None,
+    increase: Annotated[int | None, typer.Option(min=0, max=TOTAL_MAX, help="So many units came.")] = None,
+    reduce: Annotated[int | None, typer.Option(min=0, max=TOTAL_MAX, help="So many units went.")] = None,
+    recount: Annotated[
+        int | None, typer.Option(min=0, max=TOTAL_MAX, help="So many there are in all, held and sold ones included.")
+    ] = None,
     accept_shortage: Annotated[
         bool, typer.Option("--accept-shortage", help="Take what is free, and open an incident about the rest.")
     ] = False,

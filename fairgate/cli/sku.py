@@ -18,6 +18,7 @@ from counters.store import Level, Stock
 from fairgate.cli import seller
 from fairgate.cli.books import DEFAULT_DATA, DataOption, JsonOption, fail, open_books, run
 
+SEATS_SHOWN_MAX = 6
 app = typer.Typer(help="Import stock, look at it, and change it in sale.", no_args_is_help=True)
 app.add_typer(seller.app)
 
@@ -84,16 +85,25 @@ def history(
 
     entries = run(work())
     if as_json:
-        print(orjson.dumps(history_document(name, entries)).decode())
+        print(orjson.dumps(history_document(name, after, entries)).decode())
         return
     table = Table("number", "at", "what", "where", "total", "allowance", "held", "sold", "by", "why")
     for entry in entries:
-        where = str(entry.shard) if entry.seats is None else ", ".join(entry.seats)
+        where = str(entry.shard) if entry.seats is None else _seats(entry.seats)
         deltas = (entry.total_delta, entry.allowance_delta, entry.held_delta, entry.sold_delta)
         why = ": ".join(text for text in (entry.source, entry.reason) if text)
         figures = (f"{delta:+}" if delta else "" for delta in deltas)
         table.add_row(str(entry.number), f"{entry.at:%F %T}", entry.verb, where, *figures, entry.actor, why)
     Console().print(table)
+
+
+def _seats(seats: list[str]) -> str:
+    """A few seats by name, a hall by its number: `--json` has all of them."""
+    return (
+        ", ".join(seats)
+        if len(seats) <= SEATS_SHOWN_MAX
+        else f"{', '.join(seats[:SEATS_SHOWN_MAX])} … ({len(seats)} seats)"
+    )
 
 
 async def _as_of(data: Path, name: str, as_of: str) -> dict[str, object]:
