@@ -24,7 +24,7 @@ demo: $(STAMP) ## run the main job: a whole onsale on the embedded stack (ARGS=-
 	@$(BIN)/fairgate demo $(ARGS)
 
 test: $(STAMP) ## run the tests (ARGS="-k name" picks some)
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist loadgroup $(ARGS)
 
 check: $(STAMP) ## what CI runs: format, lint, types, layers, then the tests
 	@$(BIN)/ruff format --check .

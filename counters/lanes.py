@@ -66,7 +66,7 @@ class LaneSettings:
 
     lanes: int = 1
     batch_max: int = 250
-    queue_max: int = 500
+    queue_max: int = 1_000
 
 
 class Lanes:

@@ -327,6 +327,7 @@ async def test_a_buyer_who_reserves_elsewhere_is_counted_before_the_old_hold_is_
     sku = await world.fungible(total=9, shards=1, buyer_max=1)
     hold = await world.hold(buyer="ada")
     await world.expire(hold)
+    await world.stock.expire_due()
     async with first(world) as buyer:
         keyed = reserve_key(Line("ticket", 1), key="k", buyer="ada")
         outcome = await buyer.call(

@@ -30,10 +30,10 @@ def adjust(
     name: str,
     source: Annotated[str, typer.Option(help="Whose figure it is: a till, a warehouse, a feed.")],
     reason: ReasonOption,
-    increase: Annotated[int | None, typer.Option(min=0, max=TOTAL_MAX, help="So many units came.")] = None,
-    reduce: Annotated[int | None, typer.Option(min=0, max=TOTAL_MAX, help="So many units went.")] = None,
+    increase: Annotated[int | None, typer.Option(max=TOTAL_MAX, help="So many units came.")] = None,
+    reduce: Annotated[int | None, typer.Option(max=TOTAL_MAX, help="So many units went.")] = None,
     recount: Annotated[
-        int | None, typer.Option(min=0, max=TOTAL_MAX, help="So many there are in all, held and sold ones included.")
+        int | None, typer.Option(max=TOTAL_MAX, help="So many there are in all, held and sold ones included.")
     ] = None,
     accept_shortage: Annotated[
         bool, typer.Option("--accept-shortage", help="Take what is free, and open an incident about the rest.")
