@@ -376,7 +376,7 @@ async def run_machine(world: World, proxy: FaultProxy) -> None:
     """Many sequences, each on SKUs of its own."""
     loop = asyncio.get_running_loop()
     effort = effort_of(
-        max_examples=25,
+        max_examples=18,
         stateful_step_count=40,
         derandomize=True,
         deadline=None,

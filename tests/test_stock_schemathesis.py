@@ -26,7 +26,7 @@ include-path-regex = "^/v1"
 headers = {{ Authorization = "{shop}", "Fairgate-Pass" = "{token}" }}
 parameters = {{ sku = "hall" }}
 """
-EXAMPLES = 6
+EXAMPLES = 3
 
 
 @pytest.mark.timeout(300)
