@@ -43,7 +43,7 @@ async def test_schemathesis_finds_nothing(settings: Settings, pool: Pool, tmp_pa
             )
         )
         run = await asyncio.create_subprocess_exec(
-            str(Path(sys.executable).with_name("schemathesis")), "--config-file", str(config), "run",
+            sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run",
             f"{url}/openapi.json", "--url", url,
             "--max-examples", str(EXAMPLES), "--seed", "1", "--generation-deterministic", "--no-color",
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, cwd=tmp_path,
