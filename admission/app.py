@@ -23,13 +23,13 @@ from admission.redis_bond import RedisBond
 from admission.rooms import Rooms
 from admission.trust import Trust
 from admission.waiting_room import WaitingRoom
-from chassis.database import STORE_AWAY, make_pool
+from chassis.database import STORE_AWAY, Pool, make_pool
 from chassis.keys import ApiKeys
 from chassis.leases import Lease
 from chassis.loops import Loop
 from chassis.problems import Problem
 from chassis.settings import Settings
-from chassis.shell import create_app
+from chassis.shell import Check, create_app
 
 STEP_SECONDS = 0.5
 BOOK_SECONDS = 0.5
@@ -61,18 +61,6 @@ def create(settings: Settings | None = None) -> Starlette:
         Loop("prune", controller.prune, PRUNE_SECONDS),
     ]
 
-    async def postgres() -> None:
-        await pool.fetchval("SELECT 1 FROM line.rooms LIMIT 1")
-
-    async def signing_keys() -> None:
-        _ = keyring.signer, keyring.ticket_keys
-
-    async def rooms() -> None:
-        book.require_read()
-
-    async def redis() -> None:
-        await bond.renew()
-
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         stop = asyncio.Event()
@@ -102,5 +90,23 @@ def create(settings: Settings | None = None) -> Starlette:
         name="gateway",
         settings=settings,
         lifespan=lifespan,
-        checks={"postgres": postgres, "signing keys": signing_keys, "rooms": rooms, "redis": redis},
+        checks=readiness(pool, keyring, book, bond),
     )
+
+
+def readiness(pool: Pool, keyring: Keyring, book: Book, bond: RedisBond) -> dict[str, Check]:
+    """What must hold for the gateway to serve; each raises while it does not."""
+
+    async def postgres() -> None:
+        await pool.fetchval("SELECT 1 FROM line.rooms LIMIT 1")
+
+    async def signing_keys() -> None:
+        _ = keyring.signer, keyring.ticket_keys
+
+    async def rooms() -> None:
+        book.require_read()
+
+    async def redis() -> None:
+        await bond.renew()
+
+    return {"postgres": postgres, "signing keys": signing_keys, "rooms": rooms, "redis": redis}
