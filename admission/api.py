@@ -14,7 +14,8 @@ from admission.book import Book, View
 from admission.cookies import TICKET_SECONDS, Cookies
 from admission.credentials import Credentials
 from admission.returns import safe_return, with_return
-from admission.status import moment, phase_of, status_document
+from admission.room_settings import phase_of
+from admission.status import moment, status_document
 from admission.tickets import CLIENT_ID, client_id_of, new_secret
 from admission.waiting_room import Admitted, Entered, WaitingRoom
 from chassis.http import decode_json, invalid_fields, json_response, read_json

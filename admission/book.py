@@ -36,6 +36,7 @@ class View:
     handle: Handle | None
     entry_limit: int
     number_limit: int
+    ordered_by: str | None
     commitment: bytes | None
     layout: Layout
     figures: Figures | None = None
@@ -178,16 +179,17 @@ def _noted(view: View, read: tuple[Figures, float] | None) -> View:
 def _view(row: asyncpg.Record, gaps: Mapping[tuple[str, str], list[Gap]]) -> View:
     room = room_of(row)
     drawn = None
-    if room.settings.method == "fifo":
+    if row["ordered_by"] == "fifo":
         drawn = Drawn(0, b"")
     elif row["secret"] is not None:
         drawn = Drawn(row["entries"], row["secret"])
     begun = row["generation"] is not None
     return View(
         room=room,
-        handle=Handle(room.name, row["generation"], row["redis_identity"]) if begun else None,
+        handle=Handle(room.name, room.epoch, row["generation"], row["redis_identity"]) if begun else None,
         entry_limit=row["entry_limit"] if begun else 0,
         number_limit=row["number_limit"] if begun else 0,
+        ordered_by=row["ordered_by"],
         commitment=row["commitment"],
         layout=Layout(
             room.name, room.epoch, drawn, gaps.get((room.name, "entry"), ()), gaps.get((room.name, "number"), ())

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import floor
 
-from admission.room_settings import RoomSettings
+from admission.room_settings import RoomSettings, phase_of
 
 SEGMENT_MS_MAX = 3_000
 CARRY_PLACES_MAX = 0.999  # an idle line keeps less than one place, so that whoever comes next need not wait a minute
@@ -30,6 +30,8 @@ class Observed:
     clock_ms: int
     stepped_ms: int
     entries_closed: bool
+    dormant: bool = False
+    arrivals_left: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +64,12 @@ def plan_segment(observed: Observed, settings: RoomSettings, places: int | None)
     base = min(observed.reached, observed.called + CARRY_PLACES_MAX)
     full = settings.active_max is not None and observed.active >= settings.active_max
     elapsed_ms = min(max(0, now_ms - observed.stepped_ms), SEGMENT_MS_MAX)
-    clock_ms = observed.clock_ms + (0 if settings.paused or full else elapsed_ms)
+    clock_ms = observed.clock_ms + (0 if settings.paused or settings.method == "reject" or full else elapsed_ms)
     if places is None:
         base = observed.called + CARRY_PLACES_MAX  # a line that is not open yet is idle
-    if places is None or settings.paused:
+    if places is not None and (settings.method == "passthrough" or stands_by(settings, observed, places)):
+        return Segment(places, now_ms, now_ms + SEGMENT_MS_MAX, 0.0, places, clock_ms)  # everybody is called at once
+    if places is None or settings.paused or settings.method == "reject":
         return Segment(base, now_ms, now_ms, 0.0, observed.called, clock_ms)
     reachable = floor(base + settings.rate_per_minute * SEGMENT_MS_MAX / 60_000)
     called_max = min(places, reachable)
@@ -78,11 +82,16 @@ def plan_segment(observed: Observed, settings: RoomSettings, places: int | None)
 
 
 def may_call(settings: RoomSettings, now_ms: int) -> bool:
-    """Whether the sale is running at `now_ms` (Unix milliseconds)."""
-    opens, closes = settings.opens_at, settings.closes_at
-    return (opens is None or now_ms >= opens.timestamp() * 1000) and (
-        closes is None or now_ms < closes.timestamp() * 1000
-    )
+    """Whether the sale is running at `now_ms` (Unix milliseconds); a pause is for plan_segment."""
+    return phase_of(settings, now_ms) in ("open", "paused")
+
+
+def stands_by(settings: RoomSettings, observed: Observed, places: int | None) -> bool:
+    """Whether the room is dormant until the next step: it falls asleep when nobody waits and joins are half what wakes it."""
+    threshold = settings.standby_above_per_minute
+    if threshold is None or places is None:
+        return False
+    return observed.dormant or (observed.called >= places and observed.arrivals_left >= threshold / 2)
 
 
 def doubtful_places(calls: Sequence[Call], claimed: Set[int], over: int, called: int) -> Mapping[int, int]:

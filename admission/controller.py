@@ -9,7 +9,7 @@ import secrets
 import structlog
 
 from admission.book import ISSUE_CHUNK, Book, View
-from admission.calling import Observed, Segment, may_call, plan_segment
+from admission.calling import Observed, Segment, may_call, plan_segment, stands_by
 from admission.draw import commitment
 from admission.line import keys
 from admission.recovery import begin_generation, read_claim, save_claims, settings_fields
@@ -78,14 +78,17 @@ class Controller:
         if drawn is not None and may_call(room.settings, observed.now_ms):
             places = view.layout.places_issued(drawn, observed.numbers)
         segment = plan_segment(observed, room.settings, places)
-        if not await self._record(view, term, observed, segment):
+        dormant = stands_by(room.settings, observed, places)
+        # A room that a join has woken since it was observed stays awake.
+        dozing = () if dormant and observed.dormant else ("dormant", "1" if dormant else "0")
+        if not await self._record(view, term, observed, segment, opened=places is not None):
             raise LineAway("another leader is at work")
         limits = await self._raise_limits(view, observed)
         await self._bond.run(
             "step",
             view.handle.redis_identity,
-            keys(room.name, "line", "calls"),
-            (generation, str(term), str(segment.clock_ms), *_fields(view, segment, limits)),
+            keys(room.name, room.epoch, "line", "calls"),
+            (generation, str(term), str(segment.clock_ms), *_fields(view, segment, limits), *dozing),
         )
         await self._drain(view, generation)
 
@@ -98,6 +101,7 @@ class Controller:
             room.epoch,
             seal(self._master_key, secret, _draw_purpose(room)),
             commitment(secret, room.name, room.epoch),
+            "draw" if room.settings.method == "draw" else "fifo",
         )
 
     async def _observe(self, view: View, generation: str) -> Observed | None:
@@ -105,11 +109,17 @@ class Controller:
         assert view.handle is not None
         names = ("line", "slots", "claims", "forget", "extended", "claimed", "doubtful")
         answer = await self._bond.run(
-            "observe", view.handle.redis_identity, keys(view.room.name, *names), (generation,), may_be_absent=True
+            "observe",
+            view.handle.redis_identity,
+            keys(view.room.name, view.room.epoch, *names),
+            (generation,),
+            may_be_absent=True,
         )
         if answer[0] == "generation":
             return None
-        _, now_ms, reached, called, active, open_turns, entries, numbers, over, clock_ms, stepped_ms, closed = answer
+        _, now_ms, reached, called, active, open_turns, entries, numbers, over, clock_ms, stepped_ms, closed, *rest = (
+            answer
+        )
         return Observed(
             now_ms,
             float(reached),
@@ -122,6 +132,8 @@ class Controller:
             clock_ms,
             stepped_ms,
             entries_closed=closed == 1,
+            dormant=rest[0] == 1,
+            arrivals_left=float(rest[1]),
         )
 
     async def _draw(self, view: View, generation: str, term: int, observed: Observed) -> int | None:
@@ -130,7 +142,9 @@ class Controller:
         assert view.handle is not None
         if view.layout.drawn is not None:
             return view.layout.drawn.entries
-        answer = await self._bond.run("close", view.handle.redis_identity, keys(room.name, "line"), (generation,))
+        answer = await self._bond.run(
+            "close", view.handle.redis_identity, keys(room.name, room.epoch, "line"), (generation,)
+        )
         if answer[0] != "closed" or not may_call(room.settings, observed.now_ms):
             return None
         sealed = await self._pool.fetchval(read_text("admission", "sql", "read_draw_secret.sql"), room.name, room.epoch)
@@ -146,7 +160,7 @@ class Controller:
         log.info("places drawn", room=room.name, entries=answer[1])
         return None  # the next step reads what Postgres holds, as every worker does
 
-    async def _record(self, view: View, term: int, observed: Observed, segment: Segment) -> bool:
+    async def _record(self, view: View, term: int, observed: Observed, segment: Segment, *, opened: bool) -> bool:
         assert view.handle is not None
         recorded = await self._pool.fetchval(
             read_text("admission", "sql", "record_progress.sql"),
@@ -159,6 +173,7 @@ class Controller:
             segment.called_max,
             observed.over,
             segment.clock_ms,
+            opened,
         )
         return recorded is True
 
@@ -179,7 +194,10 @@ class Controller:
         saved = 0
         while True:
             _, *unsaved = await self._bond.run(
-                "drain", view.handle.redis_identity, keys(view.room.name, "line", "unsaved"), (generation, str(saved))
+                "drain",
+                view.handle.redis_identity,
+                keys(view.room.name, view.room.epoch, "line", "unsaved"),
+                (generation, str(saved)),
             )
             if not unsaved:
                 return

@@ -14,6 +14,7 @@ class Handle:
     """A room in one generation of Redis: verbs on another are refused."""
 
     room: str
+    epoch: int
     generation: int
     redis_identity: str | None
 
@@ -29,9 +30,9 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class JoinRefused:
-    """The room takes nobody now: before the pre-queue, after the sale, or because entries_max have joined."""
+    """The room takes nobody now: before the pre-queue, after the sale, rejecting, or because entries_max have joined."""
 
-    reason: Literal["not-yet", "closed", "full"]
+    reason: Literal["not-yet", "closed", "rejecting", "full"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,11 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class Closed:
+    """The sale is over: nobody is let in any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """Where a ticket stands: waiting with how far the line has come, called with what is left of the turn, admitted and
     ended with when the pass expires."""
@@ -111,6 +117,8 @@ class Figures:
     entries: int
     numbers: int
     admitted: int
+    passed: int
+    dormant: bool
     stock: StockSignal | None
 
     def called_at(self, now_ms: float) -> int:
@@ -132,7 +140,7 @@ class Line:
         answer = await self._bond.run(
             "join",
             handle.redis_identity,
-            keys(handle.room, "line", "entrants"),
+            keys(handle.room, handle.epoch, "line", "entrants"),
             (str(handle.generation), client_id, str(entry_limit), str(number_limit)),
         )
         match answer:
@@ -140,17 +148,30 @@ class Line:
                 return Joined(_kind(place[0]), int(place[1:]), outcome == "known")
             case ["limit", str(kind), int(limit)]:
                 return LimitReached(_kind(kind), limit)
-            case ["not-yet" | "closed" | "full" as reason]:
+            case ["not-yet" | "closed" | "rejecting" | "full" as reason]:
                 return JoinRefused(reason)
             case _:
                 raise AssertionError(f"join.lua answered {answer}")
 
-    async def claim(self, handle: Handle, ticket_id: str, place: int) -> Granted | Early | Delayed | Missed | Ended:
+    async def claim(
+        self, handle: Handle, ticket_id: str, place: int
+    ) -> Granted | Early | Delayed | Missed | Ended | Closed:
         """A slot for a called ticket, under rate and active cap; a repeat returns the first claim."""
         answer = await self._bond.run(
             "claim",
             handle.redis_identity,
-            keys(handle.room, "line", "slots", "claims", "forget", "extended", "claimed", "unsaved", "doubtful"),
+            keys(
+                handle.room,
+                handle.epoch,
+                "line",
+                "slots",
+                "claims",
+                "forget",
+                "extended",
+                "claimed",
+                "unsaved",
+                "doubtful",
+            ),
             (str(handle.generation), ticket_id, str(place)),
         )
         match answer:
@@ -164,6 +185,8 @@ class Line:
                 return Missed()
             case ["ended"]:
                 return Ended()
+            case ["closed"]:
+                return Closed()
             case _:
                 raise AssertionError(f"claim.lua answered {answer}")
 
@@ -172,7 +195,7 @@ class Line:
         answer = await self._bond.run(
             "leave",
             handle.redis_identity,
-            keys(handle.room, "line", "slots", "claims"),
+            keys(handle.room, handle.epoch, "line", "slots", "claims"),
             (str(handle.generation), ticket_id),
         )
         return bool(answer[0] == "left")
@@ -182,7 +205,7 @@ class Line:
         answer = await self._bond.run(
             "look",
             handle.redis_identity,
-            keys(handle.room, "line", "claims", "extended", "calls"),
+            keys(handle.room, handle.epoch, "line", "claims", "extended", "calls"),
             (str(handle.generation), ticket_id, str(place)),
         )
         match answer:
@@ -200,9 +223,12 @@ class Line:
     async def read(self, handle: Handle) -> Figures:
         """The room's public figures."""
         answer = await self._bond.run(
-            "read", handle.redis_identity, keys(handle.room, "line", "slots", "stock"), (str(handle.generation),)
+            "read",
+            handle.redis_identity,
+            (*keys(handle.room, handle.epoch, "line", "slots"), stock_key(handle.room)),
+            (str(handle.generation),),
         )
-        free, held, age_ms = answer[12:]
+        free, held, age_ms = answer[14:]
         return Figures(
             read_ms=answer[1],
             base=float(answer[2]),
@@ -215,13 +241,21 @@ class Line:
             entries=answer[9],
             numbers=answer[10],
             admitted=answer[11],
+            passed=answer[12],
+            dormant=answer[13] == 1,
             stock=None if age_ms == "" else StockSignal(int(free), int(held), int(age_ms) / 1000),
         )
 
 
-def keys(room: str, *names: str) -> tuple[str, ...]:
-    """A room's Redis keys; the shared hash tag keeps them on one node of a cluster."""
-    return tuple(f"{{{room}}}:{name}" for name in names)
+def keys(room: str, epoch: int, *names: str) -> tuple[str, ...]:
+    """The Redis keys of a room's epoch; the shared hash tag keeps a room on one node of a cluster."""
+    of_epoch = "" if epoch == 1 else f"e{epoch}:"
+    return tuple(f"{{{room}}}:{of_epoch}{name}" for name in names)
+
+
+def stock_key(room: str) -> str:
+    """Where the stock tells what is left for a room, whatever its epoch."""
+    return f"{{{room}}}:stock"
 
 
 def _kind(letter: str) -> Kind:

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from admission.admin import HANDS, Reset
 from admission.api import JoinBody
 from admission.room_settings import RoomSettings
 from chassis.http import json_response
@@ -20,6 +21,7 @@ _ROOM = {
     "required": True,
     "schema": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,39}$"},
 }
+_BEFORE = {"name": "before", "in": "query", "schema": {"type": "integer", "minimum": 1}}
 _TICKET: list[dict[str, list[str]]] = [{"ticket": []}, {"ticketCookie": []}]
 _PROVEN: list[dict[str, list[str]]] = [{"ticket": [], "secret": []}, {"ticketCookie": [], "secretCookie": []}]
 
@@ -36,7 +38,9 @@ def openapi_route(settings: Settings) -> Route:
 
 def openapi_document(server_url: str) -> dict[str, Any]:
     """The document; `server_url` is where buyers reach the gateway."""
-    _, schemas = msgspec.json.schema_components([JoinBody, RoomSettings], ref_template="#/components/schemas/{name}")
+    _, schemas = msgspec.json.schema_components(
+        [JoinBody, RoomSettings, Reset], ref_template="#/components/schemas/{name}"
+    )
     return {
         "openapi": "3.1.0",
         "info": {
@@ -47,7 +51,12 @@ def openapi_document(server_url: str) -> dict[str, Any]:
         "servers": [{"url": server_url}],
         "paths": _buyer_paths() | _proxy_paths() | _operator_paths(),
         "components": {
-            "schemas": {**schemas, **_ANSWERS, "Room": _room(schemas["RoomSettings"])},
+            "schemas": {
+                **schemas,
+                **_ANSWERS,
+                "Room": _room(schemas["RoomSettings"]),
+                "SomeSettings": _some(schemas["RoomSettings"]),
+            },
             "responses": {"problem": _problem_response()},
             "securitySchemes": _security_schemes(),
         },
@@ -136,6 +145,35 @@ def _operator_paths() -> dict[str, Any]:
                 body="RoomSettings",
                 security=key,
             ),
+            "patch": _call(
+                "Change some settings and leave the others",
+                {200: ("The room", "Room")},
+                "change-room",
+                body="SomeSettings",
+                security=key,
+            ),
+        },
+        "/admin/rooms/{room}/reset": {
+            "parameters": [_ROOM],
+            "post": _call(
+                "Begin the room's next epoch as a draft: its tickets, places and passes end",
+                {200: ("The room", "Room")},
+                "reset-room",
+                body="Reset",
+                security=key,
+            ),
+        },
+        "/admin/rooms/{room}/actions": {
+            "parameters": [_ROOM, _BEFORE],
+            "get": _call(
+                "What operators did, newest first", {200: ("The actions", "Actions")}, "list-actions", security=key
+            ),
+        },
+        "/admin/rooms/{room}/{hand}": {
+            "parameters": [_ROOM, {"name": "hand", "in": "path", "required": True, "schema": {"enum": sorted(HANDS)}}],
+            "post": _call(
+                "Open, close, pause, resume … by hand", {200: ("The room", "Room")}, "set-room-by-hand", security=key
+            ),
         },
     }
 
@@ -190,6 +228,10 @@ def _room(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, "title": "Room", "properties": properties, "required": list(properties)}
 
 
+def _some(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {**settings, "title": "SomeSettings", "required": [], "minProperties": 1}
+
+
 def _ref(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{name}"}
 
@@ -203,7 +245,7 @@ _MOMENT_OR_NULL = {"type": ["string", "null"], "format": "date-time"}
 _COUNT = {"type": "integer", "minimum": 0}
 _COUNT_OR_NULL = {"type": ["integer", "null"], "minimum": 0}
 _TEXT = {"type": "string"}
-_PHASE = {"enum": ["draft", "prequeue", "open", "paused", "closed"]}
+_PHASE = {"enum": ["draft", "prequeue", "standby", "open", "paused", "closed"]}
 _LINE = {"enum": ["reachable", "away"]}
 
 _ANSWERS: dict[str, Any] = {
@@ -234,7 +276,7 @@ _ANSWERS: dict[str, Any] = {
             "room": _TEXT,
             "epoch": _COUNT,
             "title": _TEXT,
-            "method": {"enum": ["draw", "fifo"]},
+            "method": {"enum": ["draw", "fifo", "passthrough", "reject"]},
             "phase": _PHASE,
             "prequeue_at": _MOMENT_OR_NULL,
             "opens_at": _MOMENT_OR_NULL,
@@ -244,6 +286,7 @@ _ANSWERS: dict[str, Any] = {
             "issued": _COUNT,
             "active": _COUNT_OR_NULL,
             "admitted": _COUNT_OR_NULL,
+            "passed_through": _COUNT_OR_NULL,
             "rate_per_minute": _COUNT,
             "paused": {"type": "boolean"},
             "message": {"type": ["string", "null"]},
@@ -251,6 +294,23 @@ _ANSWERS: dict[str, Any] = {
             "draw": {"type": ["object", "null"]},
             "line": _LINE,
             "as_of": _MOMENT,
+        }
+    ),
+    "Actions": _object(
+        {
+            "actions": {
+                "type": "array",
+                "items": _object(
+                    {
+                        "id": _COUNT,
+                        "at": _MOMENT,
+                        "actor": _TEXT,
+                        "action": _TEXT,
+                        "room": {"type": ["string", "null"]},
+                        "detail": {"type": "object"},
+                    }
+                ),
+            }
         }
     ),
     "Rooms": _object({"rooms": {"type": "array", "items": _ref("Room")}}),

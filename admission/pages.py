@@ -15,7 +15,8 @@ from admission.credentials import Credentials
 from admission.jwks import key_set
 from admission.passes import PassVerifier
 from admission.returns import safe_return
-from admission.status import moment, phase_of, status_document
+from admission.room_settings import phase_of
+from admission.status import moment, status_document
 from admission.waiting_room import WaitingRoom
 from chassis.http import json_response
 from chassis.problems import Problem

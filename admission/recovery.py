@@ -36,7 +36,7 @@ class Claim:
 async def begin_generation(pool: Pool, bond: RedisBond, room: Room, term: int) -> None:
     """Bring the room back on the Redis that answers now. Raises LineAway when it is gone again; repeat at will."""
     _, held_generation, entries, numbers, *unsaved = await bond.run(
-        "salvage", bond.identity, keys(room.name, "line", "unsaved"), ()
+        "salvage", bond.identity, keys(room.name, room.epoch, "line", "unsaved"), ()
     )
     await save_claims(pool, room, [read_claim(text) for text in unsaved])
     row = await pool.fetchrow(
@@ -60,7 +60,7 @@ async def begin_generation(pool: Pool, bond: RedisBond, room: Room, term: int) -
     await bond.run(
         "restore",
         bond.identity,
-        keys(room.name, "line", "calls", "slots", "claims", "forget", "claimed", "doubtful", "extended"),
+        keys(room.name, room.epoch, "line", "calls", "slots", "claims", "forget", "claimed", "doubtful", "extended"),
         (str(row["generation"]), str(term), *_memory(room.settings, row, calls, claims), *_hash(room.settings, row)),
     )
     log.info("line restored", room=room.name, generation=row["generation"], called=row["called"], claims=len(claims))
@@ -102,7 +102,10 @@ def settings_fields(settings: RoomSettings) -> dict[str, str]:
         "active_max": "" if settings.active_max is None else str(settings.active_max),
         "turn_ms": str(settings.turn_seconds * 1000),
         "pass_seconds": str(settings.pass_seconds),
+        "method": settings.method,
+        "phase": settings.phase,
         "paused": "1" if settings.paused else "0",
+        "standby_above_per_minute": str(settings.standby_above_per_minute or ""),
         "entries_max": "" if settings.entries_max is None else str(settings.entries_max),
     }
 
@@ -135,7 +138,7 @@ def _hash(settings: RoomSettings, row: asyncpg.Record) -> list[str]:
         "numbers": str(row["numbers"]),
         "entry_limit": str(row["entry_limit"]),
         "number_limit": str(row["number_limit"]),
-        "entries_closed": "0" if settings.method == "draw" else "1",
+        "entries_closed": "0" if row["ordered_by"] == "draw" else "1",
         "passed_over": "0",
         "base": str(row["called"] + (CARRY_PLACES_MAX if begins else 0)),
         "called_max": str(row["called"]),
@@ -146,5 +149,6 @@ def _hash(settings: RoomSettings, row: asyncpg.Record) -> list[str]:
         "over": str(row["over"]),
         "bucket": str(max(1.0, settings.rate_per_minute / 60)) if begins else "0",
         "admitted": "0",
+        "dormant": "0" if settings.standby_above_per_minute is None else "1",
     }
     return [text for pair in fields.items() for text in pair]

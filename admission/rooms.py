@@ -1,14 +1,21 @@
-"""Rooms as Postgres keeps them: what operators set, read and list."""
+"""Rooms as Postgres keeps them: what operators set, change by hand, read and list, each change noted for good."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 import asyncpg
 import msgspec
+import orjson
 
-from admission.room_settings import ROOM_NAME, RoomSettings, check_relations
-from chassis.database import Pool, read_text
+from admission.room_settings import ROOM_NAME, RoomSettings, check_relations, our_names, phase_of, read_settings
+from chassis.database import Connection, Pool, read_text
 from chassis.http import invalid_fields
 from chassis.problems import Problem
+
+ACTIONS_MAX = 200
+OPENED = ("open", "paused", "closed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,54 +27,128 @@ class Room:
     settings: RoomSettings
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What stands of a room that has begun: how it orders its line, and whether it has opened."""
+
+    ordered_by: str | None
+    opened: bool
+
+
 class Rooms:
-    """The rooms of this installation."""
+    """The rooms of this installation; `actor` in each change is who is noted to have made it."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def put(self, name: str, settings: RoomSettings) -> Room:
+    async def put(self, name: str, settings: RoomSettings, *, actor: str = "command line") -> Room:
         """Create the room or change its settings; the same settings twice change nothing.
 
-        Every worker acts on them within two seconds. Raises Problem invalid: a bad name, another method, or for a room
-        that has opened another opening, since the places that people hold were given by them.
+        Every worker acts on them within two seconds. Raises Problem invalid: a bad name, settings that contradict each
+        other, another order of the line, or for a room that has opened another opening: people hold places by them.
         """
         if not ROOM_NAME.fullmatch(name):
             raise invalid_fields([("", f"{name!r} is no room name: use a-z, 0-9 and dashes, at most 40 characters")])
         check_relations(settings)
-        row = await self._pool.fetchrow(read_text("admission", "sql", "put_room.sql"), name, *_values(settings))
-        if row is None:
-            raise invalid_fields(_standing(settings, (await self.get(name)).settings))
-        return Room(name, row["epoch"], settings)
+        return await self._change(name, lambda _: settings, actor, "put")
+
+    async def change(self, name: str, fields: Mapping[str, object], *, actor: str, action: str = "change") -> Room:
+        """Change some settings of an existing room and leave the others. Raises Problem not-found, and invalid as `put`."""
+
+        def changed(present: RoomSettings | None) -> RoomSettings:
+            if present is None:
+                raise Problem("not-found", f"There is no room {name[:64]!r}.")
+            return read_settings({**msgspec.to_builtins(present), **our_names(fields)})
+
+        return await self._change(name, changed, actor, action)
+
+    async def reset(self, name: str, epoch: int, *, actor: str) -> Room:
+        """End `epoch` and begin the next, as a draft: its tickets, places and passes end, its proofs stay public.
+
+        Raises Problem not-found, and invalid when the room is in another epoch: a repeat ends nothing.
+        """
+        async with self._pool.acquire() as connection, connection.transaction():
+            await connection.execute(read_text("admission", "sql", "lock_room.sql"), name)
+            ended = await connection.fetchval(read_text("admission", "sql", "reset_room.sql"), name, epoch)
+            if ended is not None:
+                await note_action(connection, actor, "reset", name, {"ended": epoch})
+        room = await self.get(name)
+        if ended is None:
+            raise invalid_fields([("/epoch", f"the room is in epoch {room.epoch}: nothing was ended")])
+        return room
 
     async def get(self, name: str) -> Room:
         """The room with that name. Raises Problem not-found."""
         rows = await self._pool.fetch(read_text("admission", "sql", "read_rooms.sql"), name)
         if not rows:
-            raise Problem("not-found", f"There is no room {name}.")
+            raise Problem("not-found", f"There is no room {name[:64]!r}.")
         return room_of(rows[0])
 
     async def list(self) -> list[Room]:
         """All rooms by name."""
         return [room_of(row) for row in await self._pool.fetch(read_text("admission", "sql", "read_rooms.sql"), None)]
 
+    async def actions(self, name: str | None, before: int | None = None) -> Sequence[dict[str, Any]]:
+        """What operators did, newest first, 200 at most; `before` an id goes on from there."""
+        rows = await self._pool.fetch(read_text("admission", "sql", "read_actions.sql"), name, before, ACTIONS_MAX)
+        return [{**row, "detail": orjson.loads(row["detail"])} for row in rows]
+
+    async def _change(
+        self, name: str, wanted: Callable[[RoomSettings | None], RoomSettings], actor: str, action: str
+    ) -> Room:
+        async with self._pool.acquire() as connection, connection.transaction():
+            now: datetime = await connection.fetchval(read_text("admission", "sql", "lock_room.sql"), name)
+            row = await connection.fetchrow(read_text("admission", "sql", "read_rooms.sql"), name)
+            before = None if row is None else room_of(row)
+            settings = wanted(None if before is None else before.settings)
+            if before is not None and before.settings == settings:
+                return before
+            if row is not None and before is not None:
+                refused = refusals(before.settings, settings, _standing(row), now.timestamp() * 1000)
+                if refused:
+                    raise invalid_fields(refused)
+            epoch = await connection.fetchval(read_text("admission", "sql", "put_room.sql"), name, _json(settings))
+            old = {} if before is None else msgspec.to_builtins(before.settings)
+            new = msgspec.to_builtins(settings)
+            changed = {field: value for field, value in new.items() if field not in old or old[field] != value}
+            await note_action(connection, actor, "create" if before is None else action, name, changed)
+        return Room(name, epoch, settings)
+
+
+async def note_action(
+    connection: Connection, actor: str, action: str, room: str | None, detail: Mapping[str, object]
+) -> None:
+    """Note what an operator did, in the transaction that does it."""
+    await connection.execute(
+        read_text("admission", "sql", "note_action.sql"), actor, action, room, orjson.dumps(detail).decode()
+    )
+
 
 def room_of(row: asyncpg.Record) -> Room:
     """The room in a row of read_rooms.sql."""
-    fields = {name: row[name] for name in RoomSettings.__struct_fields__}
-    return Room(row["name"], row["epoch"], msgspec.convert({**fields, "skus": tuple(row["skus"])}, RoomSettings))
+    stored = orjson.loads(row["settings"])
+    fields = {name: stored[name] for name in RoomSettings.__struct_fields__}
+    return Room(row["name"], row["epoch"], msgspec.convert(fields, RoomSettings))
 
 
-def _standing(wanted: RoomSettings, present: RoomSettings) -> list[tuple[str, str]]:
-    """Which settings may not become what is wanted."""
-    reasons = {
-        "method": "the method of a room stands: places were given by it",
-        "prequeue_at": "the room has opened: its pre-queue is over",
-        "opens_at": "the room has opened already",
-    }
-    return [(f"/{name}", why) for name, why in reasons.items() if getattr(wanted, name) != getattr(present, name)]
+def refusals(present: RoomSettings, wanted: RoomSettings, standing: Standing, now_ms: float) -> list[tuple[str, str]]:
+    """Which settings may not become what is wanted, and why (pure)."""
+    refused: list[tuple[str, str]] = []
+    ordered = standing.ordered_by
+    if ordered is not None and wanted.method in ("draw", "fifo") and wanted.method != ordered:
+        refused.append(("/method", f"places are given by {ordered} until the room is reset"))
+    if standing.opened or phase_of(present, now_ms) in OPENED:
+        for field, why in (("prequeue_at", "its pre-queue is over"), ("opens_at", "that stands")):
+            if getattr(wanted, field) != getattr(present, field):
+                refused.append((f"/{field}", f"the room has opened already: {why}"))
+        if not refused and phase_of(wanted, now_ms) not in OPENED:
+            refused.append(("/phase", "the room has opened already: pause, close or reset it"))
+    return refused
 
 
-def _values(settings: RoomSettings) -> list[object]:
-    values = {**msgspec.structs.asdict(settings), "skus": list(settings.skus)}
-    return [values[name] for name in RoomSettings.__struct_fields__]
+def _standing(row: asyncpg.Record) -> Standing:
+    return Standing(row["ordered_by"], row["opened_at"] is not None)
+
+
+def _json(settings: RoomSettings) -> str:
+    return msgspec.json.encode(settings).decode()

@@ -6,7 +6,8 @@ from typing import Literal
 
 from admission.book import View
 from admission.line import Standing
-from admission.status import moment, phase_of
+from admission.room_settings import phase_of
+from admission.status import moment
 
 State = Literal["entered", "waiting", "called", "admitted", "missed", "ended"]
 

@@ -1,25 +1,11 @@
 """A room's public document, the same for everyone: browsers work out their own wait from it (pure)."""
 
 from datetime import UTC, datetime
-from typing import Literal
 
 from admission.book import View
-from admission.room_settings import RoomSettings
+from admission.room_settings import phase_of
 from admission.stock_signal import sold_out
 from chassis.http import timestamp
-
-Phase = Literal["draft", "prequeue", "open", "paused", "closed"]
-
-
-def phase_of(settings: RoomSettings, now_ms: float) -> Phase:
-    """The room's phase at `now_ms` (Unix milliseconds)."""
-    if settings.prequeue_at is not None and now_ms < settings.prequeue_at.timestamp() * 1000:
-        return "draft"
-    if settings.closes_at is not None and now_ms >= settings.closes_at.timestamp() * 1000:
-        return "closed"
-    if settings.opens_at is not None and now_ms < settings.opens_at.timestamp() * 1000:
-        return "prequeue"
-    return "paused" if settings.paused else "open"
 
 
 def status_document(view: View) -> dict[str, object]:
@@ -31,7 +17,7 @@ def status_document(view: View) -> dict[str, object]:
         "epoch": view.room.epoch,
         "title": settings.title,
         "method": settings.method,
-        "phase": phase_of(settings, now_ms),
+        "phase": phase_of(settings, now_ms, dormant=figures is not None and figures.dormant),
         "prequeue_at": _optional(settings.prequeue_at),
         "opens_at": _optional(settings.opens_at),
         "closes_at": _optional(settings.closes_at),
@@ -48,6 +34,7 @@ def status_document(view: View) -> dict[str, object]:
         "issued": view.issued,
         "active": None if figures is None else figures.active,
         "admitted": None if figures is None else figures.admitted,
+        "passed_through": None if figures is None else figures.passed,
         "rate_per_minute": settings.rate_per_minute,
         "paused": settings.paused,
         "message": settings.message,
@@ -64,7 +51,7 @@ def moment(unix_ms: float) -> str:
 
 
 def _draw(view: View) -> dict[str, object] | None:
-    if view.room.settings.method != "draw" or view.commitment is None:
+    if view.ordered_by != "draw" or view.commitment is None:
         return None
     drawn = view.layout.drawn
     return {

@@ -1,6 +1,6 @@
 """What the stock tells the line: free and held units of a room's SKUs, so that waiters hear of a sell-out at once."""
 
-from admission.line import StockSignal, keys
+from admission.line import StockSignal, stock_key
 from admission.redis_bond import RedisBond
 
 SIGNAL_SECONDS_MAX = 5.0
@@ -8,7 +8,7 @@ SIGNAL_SECONDS_MAX = 5.0
 
 async def tell_stock(bond: RedisBond, room: str, free: int, held: int) -> None:
     """Say what is left for `room`; the last word counts, for five seconds. Raises LineAway."""
-    await bond.run("tell_stock", bond.identity, keys(room, "stock"), (str(free), str(held)))
+    await bond.run("tell_stock", bond.identity, (stock_key(room),), (str(free), str(held)))
 
 
 def sold_out(signal: StockSignal | None) -> bool | None:

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from admission.book import Book, View
 from admission.keyring import Keyring
-from admission.line import Delayed, Early, Ended, Granted, Handle, Joined, JoinRefused, Line, Missed
+from admission.line import Closed, Delayed, Early, Ended, Granted, Handle, Joined, JoinRefused, Line, Missed
 from admission.metrics import CLAIMS, JOINS
 from admission.passes import Pass, pass_id
 from admission.redis_bond import LineAway
@@ -82,6 +82,8 @@ class WaitingRoom:
         busy while Redis is away.
         """
         place = view.layout.place_of(ticket)
+        if place is None and view.room.settings.method == "passthrough":
+            place = 0
         if place is None:
             raise self._not_called(view, "The places are not drawn yet.", 2.0, "not-drawn", None)
         answer = await self._line.claim(_handle(view), ticket.ticket_id, place)
@@ -102,6 +104,9 @@ class WaitingRoom:
             case Missed():
                 CLAIMS.labels(view.room.name, "missed").inc()
                 raise Problem("turn-missed", "The turn ended before the place was claimed. Join again for a new place.")
+            case Closed():
+                CLAIMS.labels(view.room.name, "closed").inc()
+                raise Problem("room-closed", _WHY_CLOSED["closed"], reason="closed")
             case Ended():
                 CLAIMS.labels(view.room.name, "ended").inc()
                 raise Problem("turn-missed", "This turn was used and its pass is over. Join again for a new place.")
@@ -158,6 +163,7 @@ class WaitingRoom:
 _WHY_CLOSED = {
     "not-yet": "The room takes entries later: see prequeue_at in its status.",
     "closed": "The sale is over.",
+    "rejecting": "The room takes nobody for the moment.",
     "full": "As many have joined as the room takes.",
 }
 

@@ -43,6 +43,7 @@ async def test_bad_joins_are_refused_in_words(settings: Settings, pool: Pool) ->
         unknown = await world.http.post("/rooms/nowhere/tickets", json={"client_id": CLIENT_ID})
         assert (unknown.status_code, unknown.json()["code"]) == (404, "not-found")
         method = await world.http.put(address)
+        assert method.status_code == 422, method.text
         assert (method.status_code, method.headers["allow"]) == (405, "POST")
 
 
@@ -123,7 +124,9 @@ async def test_operators_put_rooms_and_get_their_defaults_back(settings: Setting
         assert await pool.fetchval("SELECT changed_at FROM line.rooms") == changed_at
         wrong = await world.http.put(address, json={"rate_per_minute": 0}, headers=operator)
         assert wrong.json()["errors"][0]["pointer"] == "/rate_per_minute"
+        await world.shows("line", "reachable")
         method = await world.http.put(address, json={**echoed, "method": "fifo"}, headers=operator)
+        assert method.status_code == 422, method.text
         assert (method.status_code, method.json()["errors"][0]["pointer"]) == (422, "/method")
         bad_name = await world.http.put("/admin/rooms/Caf%C3%A9", json={}, headers=operator)
         assert bad_name.status_code == 422

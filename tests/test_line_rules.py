@@ -269,7 +269,9 @@ def test_cloudflares_names_work_and_never_twice() -> None:
             {"opens_at": "2026-01-01T00:00:00Z", "closes_at": "2026-01-01T00:01:00Z", "turn_seconds": 90},
             "/turn_seconds",
         ),
-        ({"method": "passthrough"}, "/method"),
+        ({"method": "lottery"}, "/method"),
+        ({"rate_min_per_minute": 90}, "/rate_min_per_minute"),
+        ({"method": "draw", "standby_above_per_minute": 9}, "/standby_above_per_minute"),
     ],
 )
 def test_settings_that_cannot_hold_are_refused_by_field(fields: dict[str, object], pointer: str) -> None:
@@ -281,7 +283,7 @@ def test_settings_that_cannot_hold_are_refused_by_field(fields: dict[str, object
 
 
 @pytest.mark.parametrize(
-    "name", ["grace_seconds", "renew", "away_policy", "beacon", "bypass", "bots", "origins", "template"]
+    "name", ["bypass", "bots", "origins", "template"]
 )
 def test_what_is_not_built_is_refused(name: str) -> None:
     with pytest.raises(Problem, match="unknown field"):

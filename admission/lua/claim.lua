@@ -9,8 +9,10 @@
 -- KEYS[8] {room}:doubtful  zset place -> turn clock (ms): called before Redis was lost, perhaps claimed. Purged by observe.lua.
 -- ARGV[1] generation, ARGV[2] ticket id, ARGV[3] place.
 -- Answers {'granted' or 'again', issued, expires}, {'early', called so far}, {'wait', 'paused' | 'full' | 'rate', ms},
---   {'missed'}, or {'ended'}: this turn was used and its pass is over.
+--   {'missed'}, {'closed'} after the sale, or {'ended'}: this turn was used and its pass is over.
 -- Safe under races: one script decides cap, rate and slot together; a repeat finds its claim and changes nothing.
+--   A room that lets everybody pass asks neither rate nor cap and counts such admissions apart; one that stands by calls
+--   everybody at once, until rate or cap refuses somebody: that wakes it.
 --   A turn that the room refuses starts anew from the refusal, so that it cannot run out while the room is the cause.
 local record = redis.call('HGET', KEYS[3], ARGV[2])
 if record then
@@ -21,46 +23,66 @@ if record then
     return { 'again', tonumber(issued), tonumber(expires) }
 end
 
-local place = tonumber(ARGV[3])
-local called = math.floor(serving())
-if place > called then
-    return { 'early', called }
+local now_in = phase()
+if now_in == 'closed' then
+    return { 'closed' }
 end
+local place = tonumber(ARGV[3])
+local passing = line.method == 'passthrough' and now_in == 'open'
+local called = math.floor(serving())
+local dormant = line.dormant == '1' and now_in == 'open'
 local clock_ms = number('clock_ms')
-if place <= number('over') then
-    local ends_ms = redis.call('ZSCORE', KEYS[5], ARGV[2])
-    if not ends_ms or tonumber(ends_ms) <= clock_ms then
-        return { 'missed' }
+if not passing then
+    if place > called and not dormant then
+        return { 'early', called }
+    end
+    if place <= number('over') then
+        local ends_ms = redis.call('ZSCORE', KEYS[5], ARGV[2])
+        if not ends_ms or tonumber(ends_ms) <= clock_ms then
+            return { 'missed' }
+        end
     end
 end
 
 local function wait(reason, wait_ms)
+    if dormant then
+        redis.call('HSET', KEYS[1], 'dormant', '0')
+    end
+    if place > called then
+        return { 'early', called }
+    end
     redis.call('ZADD', KEYS[5], clock_ms + number('turn_ms'), ARGV[2])
     return { 'wait', reason, math.ceil(wait_ms) }
 end
 
-if line.paused == '1' then
-    return wait('paused', 5000)
-end
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now_seconds)
-if line.active_max ~= '' then
-    local others_doubtful = redis.call('ZCARD', KEYS[8])
-    if redis.call('ZSCORE', KEYS[8], ARGV[3]) then
-        others_doubtful = others_doubtful - 1
-    end
-    if redis.call('ZCARD', KEYS[2]) + others_doubtful >= number('active_max') then
-        return wait('full', 2000)
-    end
-end
 local left = tokens()
-if left < 1 then
-    return wait('rate', (1 - left) * 60000 / number('rate_per_minute'))
+if not passing then
+    if line.paused == '1' or line.method == 'reject' then
+        return wait('paused', 5000)
+    end
+    if line.active_max ~= '' then
+        local others_doubtful = redis.call('ZCARD', KEYS[8])
+        if redis.call('ZSCORE', KEYS[8], ARGV[3]) then
+            others_doubtful = others_doubtful - 1
+        end
+        if redis.call('ZCARD', KEYS[2]) + others_doubtful >= number('active_max') then
+            return wait('full', 2000)
+        end
+    end
+    if left < 1 then
+        return wait('rate', (1 - left) * 60000 / number('rate_per_minute'))
+    end
 end
 
 local expires = now_seconds + number('pass_seconds')
 local times = whole(now_seconds) .. ' ' .. whole(expires)
-redis.call('HSET', KEYS[1], 'bucket', string.format('%.17g', left - 1), 'bucket_at_ms', whole(now_ms))
-redis.call('HINCRBY', KEYS[1], 'admitted', 1)
+if passing then
+    redis.call('HINCRBY', KEYS[1], 'passed', 1)
+else
+    redis.call('HSET', KEYS[1], 'bucket', string.format('%.17g', left - 1), 'bucket_at_ms', whole(now_ms))
+    redis.call('HINCRBY', KEYS[1], 'admitted', 1)
+end
 redis.call('ZADD', KEYS[2], expires, ARGV[2])
 redis.call('HSET', KEYS[3], ARGV[2], times .. ' active')
 redis.call('ZADD', KEYS[4], expires + 3600, ARGV[2])

@@ -3,18 +3,22 @@
 -- KEYS[2] {room}:entrants  hash client_id -> 'e12' or 'n12', no expiry: who joined, one place for each client.
 -- ARGV[1] generation, ARGV[2] client_id, ARGV[3] and ARGV[4] the entry and number limits the caller knows from Postgres.
 -- Answers {'known', 'e12'} for a client who joined before, {'joined', 'e12'}, {'not-yet'} before the pre-queue,
---   {'closed'} after the sale, {'full'}, or {'limit', 'e' or 'n', limit}: raise that limit in Postgres and ask again.
+--   {'closed'} after the sale, {'rejecting'}, {'full'}, or {'limit', 'e' or 'n', limit}: raise that limit in Postgres and ask again.
 -- Safe under races: the counter moves in the script that records its owner, never above a limit that Postgres holds;
 --   the first join after opening closes the entries, so no entry is issued that the draw would not count.
 local existing = redis.call('HGET', KEYS[2], ARGV[2])
 if existing then
     return { 'known', existing }
 end
-if line.prequeue_at_ms ~= '' and now_ms < number('prequeue_at_ms') then
+local now_in = phase()
+if now_in == 'draft' then
     return { 'not-yet' }
 end
-if line.closes_at_ms ~= '' and now_ms >= number('closes_at_ms') then
+if now_in == 'closed' then
     return { 'closed' }
+end
+if line.method == 'reject' then
+    return { 'rejecting' }
 end
 if line.entries_max ~= '' and number('entries') + number('numbers') - number('passed_over') >= number('entries_max') then
     return { 'full' }
@@ -22,7 +26,7 @@ end
 
 local kind, counter, limit = 'n', 'numbers', math.max(number('number_limit'), tonumber(ARGV[4]))
 if line.entries_closed == '0' then
-    if line.opens_at_ms ~= '' and now_ms < number('opens_at_ms') then
+    if now_in == 'prequeue' then
         kind, counter, limit = 'e', 'entries', math.max(number('entry_limit'), tonumber(ARGV[3]))
     else
         redis.call('HSET', KEYS[1], 'entries_closed', '1')
@@ -33,4 +37,11 @@ if number(counter) >= limit then
 end
 local place = kind .. whole(redis.call('HINCRBY', KEYS[1], counter, 1))
 redis.call('HSET', KEYS[2], ARGV[2], place)
+if line.standby_above_per_minute ~= nil and line.standby_above_per_minute ~= '' then
+    local left = arrivals_left() - 1
+    redis.call('HSET', KEYS[1], 'arrivals_left', string.format('%.17g', math.max(0, left)), 'arrivals_at_ms', whole(now_ms))
+    if left < 0 then
+        redis.call('HSET', KEYS[1], 'dormant', '0')
+    end
+end
 return { 'joined', place }

@@ -10,7 +10,11 @@ if record then
     local current = state == 'active' and tonumber(expires) > now_seconds
     return { current and 'admitted' or 'ended', tonumber(issued), tonumber(expires) }
 end
+local now_in = phase()
 local place = tonumber(ARGV[3])
+if now_in == 'open' and (line.method == 'passthrough' or (line.dormant == '1' and place > math.floor(serving()))) then
+    return { 'called', number('turn_ms') }
+end
 if place > math.floor(serving()) then
     return { 'waiting', math.floor(serving()) }
 end

@@ -3,7 +3,7 @@
 -- KEYS[6] {room}:claimed, KEYS[7] {room}:doubtful: as in claim.lua.
 -- ARGV[1] generation.
 -- Answers {'observed', now ms, what the rate alone would have called (text), called, active, open turns, entries,
---   numbers, over, clock ms, the moment of the last step in ms, entries_closed}.
+--   numbers, over, clock ms, the moment of the last step in ms, entries_closed, dormant, joins left before it wakes (text)}.
 -- Safe under races: what it tidies no claim would grant on; at most 1,000 claims are forgotten a call.
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now_seconds)
 redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', number('clock_ms'))
@@ -15,7 +15,7 @@ for _, ticket in ipairs(forgotten) do
     redis.call('ZREM', KEYS[4], ticket)
 end
 local called = math.floor(serving())
-local open_turns = called - number('over') - redis.call('ZCARD', KEYS[6]) + redis.call('ZCARD', KEYS[5])
+local open_turns = called - number('over') - redis.call('ZCOUNT', KEYS[6], '(' .. line.over, called) + redis.call('ZCARD', KEYS[5])
 return {
     'observed',
     now_ms,
@@ -29,4 +29,6 @@ return {
     number('clock_ms'),
     number('since_ms'),
     number('entries_closed'),
+    tonumber(line.dormant or 0),
+    string.format('%.17g', (line.standby_above_per_minute or '') ~= '' and arrivals_left() or 0),
 }

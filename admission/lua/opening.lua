@@ -42,3 +42,27 @@ local function tokens()
     local elapsed_ms = math.max(0, now_ms - number('bucket_at_ms'))
     return math.min(math.max(1, rate / 60), number('bucket') + rate * elapsed_ms / 60000)
 end
+
+-- The room's phase: what an operator's hand has set, else what its schedule says.
+local function phase()
+    if line.phase ~= nil and line.phase ~= 'scheduled' then
+        return line.phase
+    end
+    if line.prequeue_at_ms ~= '' and now_ms < number('prequeue_at_ms') then
+        return 'draft'
+    end
+    if line.closes_at_ms ~= '' and now_ms >= number('closes_at_ms') then
+        return 'closed'
+    end
+    if line.opens_at_ms ~= '' and now_ms < number('opens_at_ms') then
+        return 'prequeue'
+    end
+    return 'open'
+end
+
+-- How many more may join within a minute before a room that stands by wakes: refilled at its threshold.
+local function arrivals_left()
+    local threshold = number('standby_above_per_minute')
+    local elapsed_ms = math.max(0, now_ms - tonumber(line.arrivals_at_ms or 0))
+    return math.min(threshold, tonumber(line.arrivals_left or threshold) + threshold * elapsed_ms / 60000)
+end

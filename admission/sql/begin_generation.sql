@@ -1,7 +1,8 @@
 -- Begin a new generation of a room's line, for a Redis that may have forgotten.
 -- $1 room, $2 epoch, $3 the leader's term, $4 that Redis's identity, $5 the generation it holds, $6 entries and
 -- $7 numbers it says were issued, $8 how many more of each may be issued at once.
--- Answers generation, entries, numbers (where issuing resumes), entry_limit, number_limit, called, over, clock_ms; no row
+-- Answers generation, entries, numbers (where issuing resumes), entry_limit, number_limit, called, over,
+-- clock_ms, ordered_by; no row
 -- for a leader whose term has passed.
 -- Safe under races: the row lock orders leaders and whoever raises a limit, and each judges the locked row. Issuing
 -- resumes at the old limit, which nothing ever passed; what lies between the last that is known and that limit becomes a
@@ -34,4 +35,4 @@ SET generation     = greatest(before.generation, $5) + 1,
 FROM before
 WHERE progress.room = before.room AND progress.epoch = before.epoch
 RETURNING progress.generation, before.entry_limit AS entries, before.number_limit AS numbers, progress.entry_limit,
-    progress.number_limit, progress.called, progress.over, progress.clock_ms;
+    progress.number_limit, progress.called, progress.over, progress.clock_ms, progress.ordered_by;

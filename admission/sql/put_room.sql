@@ -1,24 +1,24 @@
--- Create a room or change its settings.
--- $1 name; $2 … $15 title, method, prequeue_at, opens_at, closes_at, rate_per_minute, active_max, turn_seconds,
--- pass_seconds, paused, message, queue_status_code, entries_max, skus.
--- Answers the row's epoch, or no row when the method would change, or after opening prequeue_at or opens_at.
--- Safe under races: one upsert; its row lock orders two operators, and the condition is judged on the locked row by the
--- database's clock. The same settings again leave changed_at alone.
+-- Write a room's settings.
+-- $1 name, $2 the settings as a JSON object with every column's name. Answers the row's epoch.
+-- Safe under races: lock_room.sql has locked the room's name for this transaction, and the caller has judged what it read under that lock.
 INSERT INTO line.rooms AS room (
-    name, title, method, prequeue_at, opens_at, closes_at, rate_per_minute, active_max, turn_seconds, pass_seconds,
-    paused, message, queue_status_code, entries_max, skus
+    name, title, method, phase, prequeue_at, opens_at, closes_at, rate_per_minute, active_max, turn_seconds, grace_seconds,
+    extensions_max, pass_seconds, renew, paused, message, queue_status_code, entries_max, standby_above_per_minute, away_policy,
+    rate_min_per_minute, stock_latency_ms_max, beacon, skus
 )
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+SELECT
+    $1, title, method, phase, prequeue_at, opens_at, closes_at, rate_per_minute, active_max, turn_seconds, grace_seconds,
+    extensions_max, pass_seconds, renew, paused, message, queue_status_code, entries_max, standby_above_per_minute, away_policy,
+    rate_min_per_minute, stock_latency_ms_max, beacon, skus
+FROM jsonb_populate_record(NULL::line.rooms, $2::jsonb)
 ON CONFLICT (name) DO UPDATE
-    SET title = $2, method = $3, prequeue_at = $4, opens_at = $5, closes_at = $6, rate_per_minute = $7, active_max = $8,
-        turn_seconds = $9, pass_seconds = $10, paused = $11, message = $12, queue_status_code = $13, entries_max = $14,
-        skus = $15,
-        changed_at = CASE
-            WHEN (room.title, room.method, room.prequeue_at, room.opens_at, room.closes_at, room.rate_per_minute,
-                  room.active_max, room.turn_seconds, room.pass_seconds, room.paused, room.message,
-                  room.queue_status_code, room.entries_max, room.skus)
-                IS NOT DISTINCT FROM ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
-            THEN room.changed_at ELSE clock_timestamp() END
-    WHERE room.method = $3
-      AND (room.opens_at > clock_timestamp() OR (room.prequeue_at, room.opens_at) IS NOT DISTINCT FROM ($4, $5))
+    SET title = EXCLUDED.title, method = EXCLUDED.method, phase = EXCLUDED.phase, prequeue_at = EXCLUDED.prequeue_at,
+        opens_at = EXCLUDED.opens_at, closes_at = EXCLUDED.closes_at, rate_per_minute = EXCLUDED.rate_per_minute,
+        active_max = EXCLUDED.active_max, turn_seconds = EXCLUDED.turn_seconds, grace_seconds = EXCLUDED.grace_seconds,
+        extensions_max = EXCLUDED.extensions_max, pass_seconds = EXCLUDED.pass_seconds, renew = EXCLUDED.renew,
+        paused = EXCLUDED.paused, message = EXCLUDED.message, queue_status_code = EXCLUDED.queue_status_code,
+        entries_max = EXCLUDED.entries_max, standby_above_per_minute = EXCLUDED.standby_above_per_minute,
+        away_policy = EXCLUDED.away_policy, rate_min_per_minute = EXCLUDED.rate_min_per_minute,
+        stock_latency_ms_max = EXCLUDED.stock_latency_ms_max, beacon = EXCLUDED.beacon, skus = EXCLUDED.skus,
+        changed_at = clock_timestamp()
 RETURNING epoch;

@@ -1,14 +1,13 @@
 -- Rooms with all that a worker must know to serve them.
 -- $1 a room's name, or null for all.
--- Answers one row a room: its settings; generation and redis_identity (null before the first leader has seen it);
--- entry_limit, number_limit, called, over; the draw's commitment, and entries and secret once it is closed.
+-- Answers one row a room: name, epoch, settings (a JSON object by column); generation and redis_identity (null before the
+-- first leader has seen it), ordered_by, opened_at; entry_limit, number_limit, called, over; the draw's commitment, and
+-- entries and secret once it is closed.
 -- Safe under races: one statement, one snapshot.
 SELECT
-    room.name, room.epoch, room.title, room.method, room.prequeue_at, room.opens_at, room.closes_at,
-    room.rate_per_minute, room.active_max, room.turn_seconds, room.pass_seconds, room.paused, room.message,
-    room.queue_status_code, room.entries_max, room.skus,
-    progress.generation, progress.redis_identity, progress.entry_limit, progress.number_limit, progress.called,
-    progress.over, draw.commitment, draw.entries, draw.secret
+    room.name, room.epoch, to_jsonb(room.*) AS settings,
+    progress.generation, progress.redis_identity, progress.ordered_by, progress.opened_at, progress.entry_limit,
+    progress.number_limit, progress.called, progress.over, draw.commitment, draw.entries, draw.secret
 FROM line.rooms AS room
 LEFT JOIN line.progress AS progress ON progress.room = room.name AND progress.epoch = room.epoch
 LEFT JOIN line.draws AS draw ON draw.room = room.name AND draw.epoch = room.epoch

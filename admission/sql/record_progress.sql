@@ -1,6 +1,6 @@
 -- Record how far a line has come and may come, before Redis acts on it.
 -- $1 room, $2 epoch, $3 generation, $4 the leader's term, $5 entries and $6 numbers issued, $7 called, $8 over, $9 the
--- turn clock in ms.
+-- turn clock in ms, $10 whether the room is open.
 -- Answers true, or no row for a leader whose term or generation has passed.
 -- Safe under races: judged on the locked row; nothing recorded ever goes back.
 WITH recorded AS (
@@ -10,7 +10,8 @@ WITH recorded AS (
         numbers_known = greatest(numbers_known, $6),
         called = greatest(called, $7),
         over = greatest(over, $8),
-        clock_ms = greatest(clock_ms, $9)
+        clock_ms = greatest(clock_ms, $9),
+        opened_at = CASE WHEN $10 THEN coalesce(opened_at, clock_timestamp()) ELSE opened_at END
     WHERE room = $1 AND epoch = $2 AND generation = $3 AND term <= $4
     RETURNING room, epoch
 ), noted AS (

@@ -1,5 +1,6 @@
 """`fairgate room`: set up and look at waiting rooms."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,10 +10,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from admission.admin import HANDS
 from admission.room_settings import read_settings
 from admission.rooms import Room, Rooms
 from fairgate.cli.books import DEFAULT_DATA, DataOption, JsonOption, fail, open_books, run
 
+ACTOR = "command line"
 app = typer.Typer(help="Set up and look at waiting rooms.", no_args_is_help=True)
 
 
@@ -49,6 +52,75 @@ def show(name: str, data: DataOption = DEFAULT_DATA) -> None:
     print(orjson.dumps(_document(run(work())), option=orjson.OPT_INDENT_2).decode())
 
 
+@app.command("set", epilog="Example: fairgate room set onsale rate_per_minute=120 message='More seats at noon'")
+def set_some(
+    name: str,
+    changes: Annotated[list[str], typer.Argument(help="setting=value; the value as JSON, or as plain text.")],
+    data: DataOption = DEFAULT_DATA,
+) -> None:
+    """Change some settings of a room and leave the others; every worker acts on them within two seconds."""
+    fields: dict[str, object] = {}
+    for change in changes:
+        field, equals, value = change.partition("=")
+        if not equals:
+            fail(f"{change!r} is no change: write setting=value.")
+        try:
+            fields[field] = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            fields[field] = value
+    _change(data, name, fields, "change")
+
+
+@app.command("by-hand", epilog="Example: fairgate room by-hand onsale pause")
+def by_hand(
+    name: str,
+    hand: Annotated[str, typer.Argument(help=f"One of {', '.join(HANDS)}.")],
+    data: DataOption = DEFAULT_DATA,
+) -> None:
+    """Open, close, pause or resume a room, or give it back to its schedule."""
+    if hand not in HANDS:
+        fail(f"{hand!r} is none of {', '.join(HANDS)}.")
+    _change(data, name, HANDS[hand], hand)
+
+
+@app.command(epilog="Example: fairgate room reset onsale --epoch 1")
+def reset(
+    name: str,
+    epoch: Annotated[int, typer.Option(min=1, help="The epoch that ends: see `fairgate room show`.")],
+    data: DataOption = DEFAULT_DATA,
+) -> None:
+    """End the room's epoch: its tickets, places and passes end, its proofs stay. The room is a draft until it is put again."""
+
+    async def work() -> Room:
+        async with open_books(data) as books:
+            return await Rooms(books.pool).reset(name, epoch, actor=ACTOR)
+
+    print(orjson.dumps(_document(run(work())), option=orjson.OPT_INDENT_2).decode())
+
+
+@app.command(epilog="Example: fairgate room actions onsale")
+def actions(
+    name: Annotated[str | None, typer.Argument(help="A room; all of them when left out.")] = None,
+    data: DataOption = DEFAULT_DATA,
+    as_json: JsonOption = False,
+) -> None:
+    """What operators did, newest first: the last 200."""
+
+    async def work() -> Sequence[dict[str, object]]:
+        async with open_books(data) as books:
+            return await Rooms(books.pool).actions(name)
+
+    found = run(work())
+    if as_json:
+        print(orjson.dumps(found).decode())
+        return
+    table = Table("at", "room", "who", "did", "what")
+    for one in found:
+        detail = orjson.dumps(one["detail"]).decode()
+        table.add_row(f"{one['at']:%F %T}", str(one["room"] or ""), str(one["actor"]), str(one["action"]), detail)
+    Console().print(table)
+
+
 @app.command("list", epilog="Example: fairgate room list --json")
 def list_rooms(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None:
     """List all rooms."""
@@ -75,6 +147,14 @@ def list_rooms(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> 
             str(rules.paused),
         )
     Console().print(table)
+
+
+def _change(data: Path, name: str, fields: Mapping[str, object], action: str) -> None:
+    async def work() -> Room:
+        async with open_books(data) as books:
+            return await Rooms(books.pool).change(name, fields, actor=ACTOR, action=action)
+
+    print(orjson.dumps(_document(run(work())), option=orjson.OPT_INDENT_2).decode())
 
 
 def _document(room: Room) -> dict[str, object]:

@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool
 from chassis.database import read_text
 from counters.functions import install_functions
 
-HEAD = "0002"
+HEAD = "0003"
 MIGRATION_LOCK = 0x66616972  # "fair"
 
 

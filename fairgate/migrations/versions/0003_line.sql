@@ -1,0 +1,109 @@
+-- The line. Everything here is added with a default, so that workers of the version before run on beside the new ones.
+
+-- What an operator may set, beyond what rooms had.
+ALTER TABLE line.rooms
+    ADD COLUMN phase                    text    NOT NULL DEFAULT 'scheduled',  -- or what an operator's hand has set
+    ADD COLUMN grace_seconds            integer NOT NULL DEFAULT 0,
+    ADD COLUMN extensions_max           integer NOT NULL DEFAULT 0,
+    ADD COLUMN renew                    boolean NOT NULL DEFAULT false,
+    ADD COLUMN standby_above_per_minute integer,
+    ADD COLUMN away_policy              text    NOT NULL DEFAULT 'closed',
+    ADD COLUMN rate_min_per_minute      integer NOT NULL DEFAULT 1,
+    ADD COLUMN stock_latency_ms_max     integer,
+    ADD COLUMN beacon                   jsonb,
+    DROP CONSTRAINT room_method_is_known,
+    ADD CONSTRAINT room_method_is_known CHECK (method IN ('draw', 'fifo', 'passthrough', 'reject')),
+    ADD CONSTRAINT room_phase_is_known CHECK (phase IN ('scheduled', 'draft', 'prequeue', 'open', 'closed')),
+    ADD CONSTRAINT room_grace_is_bounded CHECK (grace_seconds BETWEEN 0 AND 86400),
+    ADD CONSTRAINT room_extensions_are_bounded CHECK (extensions_max BETWEEN 0 AND 20),
+    ADD CONSTRAINT room_standby_is_positive CHECK (standby_above_per_minute >= 1),
+    ADD CONSTRAINT room_away_policy_is_known CHECK (away_policy IN ('closed', 'open', 'last-rate')),
+    ADD CONSTRAINT room_rate_min_is_below_the_rate CHECK (rate_min_per_minute BETWEEN 1 AND rate_per_minute),
+    ADD CONSTRAINT room_stock_latency_is_bounded CHECK (stock_latency_ms_max BETWEEN 10 AND 60000);
+
+-- How places are given is fixed when an epoch begins; the room's method may then become passthrough or reject and back.
+ALTER TABLE line.progress
+    ADD COLUMN ordered_by text NOT NULL DEFAULT 'fifo',
+    ADD COLUMN opened_at  timestamptz,
+    ADD CONSTRAINT progress_order_is_known CHECK (ordered_by IN ('draw', 'fifo'));
+UPDATE line.progress AS progress SET ordered_by = room.method
+  FROM line.rooms AS room WHERE room.name = progress.room AND room.method = 'draw';
+UPDATE line.progress AS progress SET opened_at = draw.closed_at
+  FROM line.draws AS draw WHERE draw.room = progress.room AND draw.epoch = progress.epoch;
+UPDATE line.progress SET opened_at = clock_timestamp() WHERE opened_at IS NULL AND called > 0;
+
+-- What operators did, in order and for good.
+CREATE TABLE line.operator_actions (
+    id     bigint      GENERATED ALWAYS AS IDENTITY,
+    at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    actor  text        NOT NULL,
+    action text        NOT NULL,
+    room   text,
+    detail jsonb       NOT NULL,
+    CONSTRAINT operator_actions_pkey PRIMARY KEY (id),
+    CONSTRAINT operator_actions_name_their_actor CHECK (actor <> ''),
+    CONSTRAINT operator_actions_detail_is_an_object CHECK (jsonb_typeof(detail) = 'object')
+);
+CREATE INDEX operator_actions_by_room ON line.operator_actions (room, id);
+
+CREATE FUNCTION line.refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'line.% is append-only', TG_TABLE_NAME USING ERRCODE = 'integrity_constraint_violation';
+END;
+$$;
+CREATE TRIGGER operator_actions_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON line.operator_actions
+    FOR EACH STATEMENT EXECUTE FUNCTION line.refuse_change();
+
+-- The draw's stages, each with its moment: entries closed, root, beacon, order and secret (closed_at).
+-- The root is that of the Merkle tree over the entries' leaves.
+CREATE TABLE line.entries (
+    room      text    NOT NULL,
+    epoch     integer NOT NULL,
+    entry     bigint  NOT NULL,
+    client_id bytea   NOT NULL,  -- of the first device: the leaf is worked out from it
+    CONSTRAINT entries_pkey PRIMARY KEY (room, epoch, entry),
+    CONSTRAINT entry_is_positive CHECK (entry >= 1),
+    CONSTRAINT entry_client_is_a_digest CHECK (octet_length(client_id) = 32)
+);
+ALTER TABLE line.draws
+    ADD COLUMN last_entry        bigint,       -- the last entry issued, gaps counted
+    ADD COLUMN entries_closed_at timestamptz,
+    ADD COLUMN root              bytea,
+    ADD COLUMN root_at           timestamptz,
+    ADD COLUMN beacon            jsonb,        -- as committed to: source, round, fallback
+    ADD COLUMN beacon_value      bytea,
+    ADD COLUMN beacon_at         timestamptz,
+    ADD COLUMN beacon_missed     boolean NOT NULL DEFAULT false,
+    ADD CONSTRAINT draw_root_is_sha256 CHECK (octet_length(root) = 32);
+
+-- Tickets, devices and identities that no longer count. Read by every worker each second, as revoked passes are.
+CREATE TABLE line.revoked_tickets (
+    room       text        NOT NULL,
+    epoch      integer     NOT NULL,
+    kind       text        NOT NULL,   -- 'ticket' by ticket id, 'device' by client_id, 'identity' by its keyed hash
+    subject    text        NOT NULL,
+    reason     text        NOT NULL,
+    at         timestamptz NOT NULL DEFAULT clock_timestamp(),
+    written_by xid8        NOT NULL DEFAULT pg_current_xact_id(),
+    CONSTRAINT revoked_tickets_pkey PRIMARY KEY (room, epoch, kind, subject),
+    CONSTRAINT revoked_ticket_kind_is_known CHECK (kind IN ('ticket', 'device', 'identity'))
+);
+CREATE INDEX revoked_tickets_by_transaction ON line.revoked_tickets (written_by);
+
+-- One-time codes to go on from another device.
+CREATE TABLE line.recoveries (
+    room       text        NOT NULL,
+    epoch      integer     NOT NULL,
+    code_hash  bytea       NOT NULL,
+    ticket     bytea       NOT NULL,   -- the ticket's own words, without its MAC
+    expires_at timestamptz NOT NULL,
+    used_at    timestamptz,
+    CONSTRAINT recoveries_pkey PRIMARY KEY (room, epoch, code_hash),
+    CONSTRAINT recovery_code_is_hashed CHECK (octet_length(code_hash) = 32)
+);
+CREATE INDEX recoveries_by_expiry ON line.recoveries (expires_at);
+
+-- When a signing key stopped signing, and when nothing alive can carry its signature any more.
+ALTER TABLE line.signing_keys
+    ADD COLUMN retired_at timestamptz,
+    ADD COLUMN revoked_at timestamptz;
