@@ -63,9 +63,10 @@ class Controller:
         if view.handle is None or view.commitment is None:
             await self._open(room)
             return
-        if self._bond.identity is None:
+        identity = self._bond.identity_of(room.name)
+        if identity is None:
             raise LineAway("nobody answers")
-        if view.handle.redis_identity != self._bond.identity:
+        if view.handle.redis_identity != identity:
             await begin_generation(self._pool, self._bond, room, term)
             return
         generation = str(view.handle.generation)

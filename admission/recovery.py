@@ -35,8 +35,9 @@ class Claim:
 
 async def begin_generation(pool: Pool, bond: RedisBond, room: Room, term: int) -> None:
     """Bring the room back on the Redis that answers now. Raises LineAway when it is gone again; repeat at will."""
+    identity = bond.identity_of(room.name)
     _, held_generation, entries, numbers, *unsaved = await bond.run(
-        "salvage", bond.identity, keys(room.name, room.epoch, "line", "unsaved"), ()
+        "salvage", identity, keys(room.name, room.epoch, "line", "unsaved"), ()
     )
     await save_claims(pool, room, [read_claim(text) for text in unsaved])
     row = await pool.fetchrow(
@@ -44,7 +45,7 @@ async def begin_generation(pool: Pool, bond: RedisBond, room: Room, term: int) -
         room.name,
         room.epoch,
         term,
-        bond.identity,
+        identity,
         held_generation,
         entries,
         numbers,
@@ -59,7 +60,7 @@ async def begin_generation(pool: Pool, bond: RedisBond, room: Room, term: int) -
     claims = await pool.fetch(read_text("admission", "sql", "recent_claims.sql"), room.name, room.epoch)
     await bond.run(
         "restore",
-        bond.identity,
+        identity,
         keys(room.name, room.epoch, "line", "calls", "slots", "claims", "forget", "claimed", "doubtful", "extended"),
         (str(row["generation"]), str(term), *_memory(room.settings, row, calls, claims), *_hash(room.settings, row)),
     )

@@ -1,54 +1,56 @@
-"""The bond to one life of Redis: a client whose connections refuse any server but the one it was made for.
+"""The bond to the Redis behind the line, one server or a cluster: each room's verbs run on the node that holds it.
 
-A restarted, rewound or promoted Redis has another run id or replication id, and all of them break connections. So each
-new connection tells its identity before its first verb, and a client never speaks to a Redis that may have forgotten.
+A room belongs to one life of one node: a restart, a failover or a moved slot gives it another identity, whose verbs are
+refused until the leader has begun a new generation there. Other nodes' rooms go on.
 """
 
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from functools import cache, partial
-from typing import Any, cast
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
 
-from redis.asyncio import BlockingConnectionPool, Connection, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError
-
+from admission.redis_cluster import SlotRange, owner_of, read_seeds, read_slots
+from admission.redis_node import LineAway, NodeBond, RedisUnfit
 from chassis.database import read_text
-from chassis.problems import Problem
 
-CONNECTIONS_MAX = 32
-ANSWER_SECONDS_MAX = 1.5
+__all__ = ["LineAway", "RedisBond"]
+
 OPEN_BY_THEMSELVES = ("restore", "salvage", "tell_stock")
-# What a broken, restarting or overloaded Redis raises.
-REDIS_AWAY = (RedisError, ConnectionError, TimeoutError, OSError)
-
-
-class LineAway(Problem):
-    """Redis cannot be asked now, or holds another generation until the leader has restored it."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(
-            "busy",
-            f"The line cannot be reached now ({reason}). Your place is safe; try again shortly.",
-            headers={"Retry-After": "2"},
-        )
 
 
 class RedisBond:
-    """Redis as one identity; `renew` makes the bond to whichever life of it answers now."""
+    """Every node of the line; `renew` learns which there are, who owns which rooms, and who answers."""
 
     def __init__(self, redis_url: str) -> None:
         self._url = redis_url
-        self._client: Redis | None = None
+        self._seeds = read_seeds(redis_url)
+        self._ranges: list[SlotRange] = []
+        self._nodes = {} if self._seeds else {redis_url: NodeBond(redis_url)}
         self._renewing = asyncio.Lock()
-        self.identity: str | None = None
+
+    def identity_of(self, room: str) -> str | None:
+        """Who keeps `room` now; None while nobody does. It changes with everything that may have forgotten."""
+        node = self._node_of(f"{{{room}}}")
+        return None if node is None else node.identity
 
     async def renew(self) -> None:
-        """Learn who answers, and bind to it when it is another than before. Raises LineAway when nobody does."""
+        """Bind to every node that answers. Raises LineAway when none does, RedisUnfit when one must not be used."""
         async with self._renewing:
-            await self._renew()
+            if self._seeds is not None:
+                await self._read_slots()
+            nodes = list(self._nodes.values())
+            failures = [
+                failure
+                for failure in await asyncio.gather(*(node.renew() for node in nodes), return_exceptions=True)
+                if failure is not None
+            ]
+            for failure in failures:
+                if isinstance(failure, RedisUnfit) or not isinstance(failure, LineAway):
+                    raise failure
+            if len(failures) == len(nodes):
+                raise failures[0]
 
     async def run(
         self,
@@ -59,47 +61,49 @@ class RedisBond:
         *,
         may_be_absent: bool = False,
     ) -> list[Any]:
-        """Run admission/lua/<verb>.lua on the Redis called `identity`. Raises LineAway.
+        """Run admission/lua/<verb>.lua on the node of `keys`, if it is still the one called `identity`. Raises LineAway.
 
         A verb may have taken effect although its answer was lost; every verb is safe to repeat. A room that this Redis
         does not hold in the caller's generation raises too, unless it `may_be_absent`.
         """
-        client = self._client
-        if client is None or identity is None or identity != self.identity:
-            raise LineAway("it has just come back")
-        text, digest = _script(verb)
-        try:
-            try:
-                answer = await client.evalsha(digest, len(keys), *keys, *values)
-            except NoScriptError:
-                answer = await client.eval(text, len(keys), *keys, *values)
-        except REDIS_AWAY as error:
-            raise LineAway(type(error).__name__) from error
+        node = self._node_of(keys[0])
+        if node is None:
+            raise LineAway("nobody keeps this room")
+        answer = await node.run(*_script(verb), identity, keys, values)
         if answer[0] == "generation" and not may_be_absent:
             raise LineAway("it is being restored")
-        return cast(list[Any], answer)
+        return answer
 
     async def close(self) -> None:
         """Drop the connections; verbs under way end with LineAway."""
-        client, self._client, self.identity = self._client, None, None
-        if client is not None:
-            await client.aclose()
+        for node in self._nodes.values():
+            await node.close()
 
-    async def _renew(self) -> None:
-        try:
-            if self._client is not None:
-                await self._client.ping()
-                return
-        except REDIS_AWAY:
-            await self.close()
-        probe = _client(self._url, None)
-        try:
-            identity = _identity(await probe.info("everything"))
-        except REDIS_AWAY as error:
-            raise LineAway(type(error).__name__) from error
-        finally:
-            await probe.aclose()
-        self._client, self.identity = _client(self._url, identity), identity
+    def _node_of(self, key: str) -> NodeBond | None:
+        if self._seeds is None:
+            return self._nodes[self._url]
+        return self._nodes.get(owner_of(key, self._ranges) or "")
+
+    async def _read_slots(self) -> None:
+        """Learn from the first node that answers who owns which slots; forget the nodes that own none."""
+        assert self._seeds is not None
+        failure = LineAway("no node of the cluster answers")
+        known = sorted(self._nodes, key=lambda url: self._nodes[url].identity is None)
+        for url in dict.fromkeys((*known, *self._seeds.urls)):
+            try:
+                answer = await (self._nodes.get(url) or NodeBond(url)).slots()
+            except LineAway as away:
+                failure = away
+                continue
+            self._ranges = read_slots(answer, self._seeds, urlsplit(url).netloc.rpartition("@")[2])
+            break
+        else:
+            raise failure
+        owners = {held.url for held in self._ranges}
+        for url in self._nodes.keys() - owners:
+            await self._nodes.pop(url).close()
+        for url in owners - self._nodes.keys():
+            self._nodes[url] = NodeBond(url)
 
 
 @cache
@@ -108,35 +112,3 @@ def _script(verb: str) -> tuple[str, str]:
     own = read_text("admission", "lua", f"{verb}.lua")
     text = own if verb in OPEN_BY_THEMSELVES else read_text("admission", "lua", "opening.lua") + own
     return text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-
-
-def _client(url: str, identity: str | None) -> Redis:
-    """A client for `identity` alone, or for anybody when None."""
-    pool = BlockingConnectionPool.from_url(
-        url,
-        max_connections=CONNECTIONS_MAX,
-        timeout=ANSWER_SECONDS_MAX,
-        decode_responses=True,
-        socket_timeout=ANSWER_SECONDS_MAX,
-        socket_connect_timeout=ANSWER_SECONDS_MAX,
-        retry=Retry(NoBackoff(), 1),
-        **({} if identity is None else {"redis_connect_func": partial(_greet, identity)}),
-    )
-    return Redis.from_pool(pool)
-
-
-async def _greet(expected: str, connection: Connection) -> None:
-    await connection.on_connect()
-    await connection.send_command("INFO", "everything")
-    if _identity(await connection.read_response()) != expected:
-        await connection.disconnect()
-        raise ConnectionError("this is another Redis than the one before")
-
-
-def _identity(info: Any) -> str:
-    """Run id and replication id, from the text of INFO or from redis-py's reading of it."""
-    if isinstance(info, dict):
-        return f"{info['run_id']}/{info['master_replid']}"
-    lines = (line.partition(":") for line in str(info).splitlines())
-    facts = {name: value for name, _, value in lines}
-    return f"{facts['run_id']}/{facts['master_replid']}"

@@ -8,7 +8,7 @@ SIGNAL_SECONDS_MAX = 5.0
 
 async def tell_stock(bond: RedisBond, room: str, free: int, held: int) -> None:
     """Say what is left for `room`; the last word counts, for five seconds. Raises LineAway."""
-    await bond.run("tell_stock", bond.identity, (stock_key(room),), (str(free), str(held)))
+    await bond.run("tell_stock", bond.identity_of(room), (stock_key(room),), (str(free), str(held)))
 
 
 def sold_out(signal: StockSignal | None) -> bool | None:

@@ -110,8 +110,13 @@ class Settings(BaseSettings):
     @field_validator("redis_url")
     @classmethod
     def _redis_url_is_redis(cls, value: str) -> str:
-        if urlsplit(value).scheme not in ("redis", "rediss", "unix"):
-            raise ValueError("must start with redis://, rediss:// or unix://")
+        parts = urlsplit(value)
+        if parts.scheme not in ("redis", "rediss", "unix", "redis+cluster", "rediss+cluster"):
+            raise ValueError("must start with redis://, rediss:// or unix://, or redis+cluster:// for a cluster")
+        if "+cluster" in parts.scheme and not all(
+            re.fullmatch(r".+:\d{1,5}", host) for host in parts.netloc.rpartition("@")[2].split(",")
+        ):
+            raise ValueError("must name a cluster's nodes as redis+cluster://:password@host:port,host:port")
         return value
 
     @field_validator("trusted_proxies")
