@@ -39,6 +39,7 @@ class Settings(BaseSettings):
     stock_lanes: int = Field(1, ge=1, le=64)
     stock_batch_max: int = Field(250, ge=1, le=2_000)
     stock_queue_max: int = Field(1_000, ge=1, le=100_000)
+    stock_at_once_max: int = Field(256, ge=1, le=100_000)
     reconciler_host: str = "127.0.0.1"
     reconciler_port: int = Field(8004, ge=1, le=65535)
     sweep_interval_seconds: float = Field(1.0, gt=0, le=3600)

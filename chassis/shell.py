@@ -23,7 +23,7 @@ from chassis.database import STORE_AWAY, store_away
 from chassis.hot import Asked, Headers, HotCall, HotCalls, first_headers, refuse_doubled
 from chassis.http import json_response
 from chassis.intake import Intake
-from chassis.problems import Problem, problem_answer, problem_response
+from chassis.problems import Problem, busy, problem_answer, problem_response
 from chassis.settings import Settings
 from chassis.telemetry import REQUEST_ID, Meter, metrics_page
 
@@ -31,6 +31,8 @@ Check = Callable[[], Awaitable[None]]
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 BODY_SECONDS_MAX = 10.0  # for an app that has no setting for it
+HOT_AT_ONCE_MAX = 256
+_SOON = (1, 2, 3)  # seconds, so that those who were sent away do not all come back together
 _HARMLESS_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 log = structlog.get_logger()
 
@@ -43,8 +45,9 @@ def create_app(
     lifespan: Lifespan | None = None,
     checks: Mapping[str, Check] | None = None,
     hot: Sequence[HotCall] = (),
+    hot_at_once_max: int = HOT_AT_ONCE_MAX,
 ) -> "App":
-    """An app of `routes` in our shell, which serves the `hot` calls itself.
+    """An app of `routes` in our shell, which serves the `hot` calls itself, so many at once at most.
 
     `name` labels its metrics; each of `checks` raises while the app cannot serve, which turns /readyz to 503.
     """
@@ -65,7 +68,9 @@ def create_app(
         Route("/readyz", readyz, methods=["GET"]),
         Route("/metrics", metrics, methods=["GET"]),
     ]
-    return App([*routes, *own], name=name, settings=settings, lifespan=lifespan, hot=hot)
+    return App(
+        [*routes, *own], name=name, settings=settings, lifespan=lifespan, hot=hot, hot_at_once_max=hot_at_once_max
+    )
 
 
 class App(Starlette):
@@ -79,10 +84,12 @@ class App(Starlette):
         settings: Settings,
         lifespan: Lifespan | None,
         hot: Sequence[HotCall],
+        hot_at_once_max: int,
     ) -> None:
         super().__init__(routes=routes, lifespan=lifespan)
         self.router.redirect_slashes = False  # a redirect would name whatever host the caller claims
         self.hot = tuple(hot)
+        self._hot_at_once_max = hot_at_once_max
         self._name = name
         self._settings = settings
 
@@ -94,6 +101,7 @@ class App(Starlette):
             body_bytes_max=self._settings.body_bytes_max,
             body_seconds_max=self._settings.body_seconds_max,
             hot=self.hot,
+            hot_at_once_max=self._hot_at_once_max,
         )
 
 
@@ -108,10 +116,13 @@ class Shell:
         body_bytes_max: int,
         body_seconds_max: float = BODY_SECONDS_MAX,
         hot: Sequence[HotCall] = (),
+        hot_at_once_max: int = HOT_AT_ONCE_MAX,
     ) -> None:
         self.app = app
         self._intake = Intake(bytes_max=body_bytes_max, seconds_max=body_seconds_max)
         self._hot = HotCalls(hot)
+        self._hot_at_once = 0
+        self._hot_at_once_max = hot_at_once_max
         self._meter = Meter(name)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -148,7 +159,13 @@ class Shell:
     async def _serve(self, call: HotCall, name: str, method: str, headers: Headers, receive: Receive) -> Answer:
         if method != "POST":
             raise _method_not_allowed("POST")
-        return await call.serve(Asked(headers, name, receive, self._intake))
+        if self._hot_at_once >= self._hot_at_once_max:  # before anything is read, so that the surplus costs little
+            raise busy("More is asked for at once than can be served. Try again shortly.", random.choice(_SOON))  # noqa: S311
+        self._hot_at_once += 1
+        try:
+            return await call.serve(Asked(headers, name, receive, self._intake))
+        finally:
+            self._hot_at_once -= 1
 
 
 class _Outlet:

@@ -62,6 +62,7 @@ def create(settings: Settings | None = None) -> App:
         lifespan=lifespan,
         checks={"schema": schema},
         hot=HotVerbs(stock, callers, catalog).calls(),
+        hot_at_once_max=settings.stock_at_once_max,
     )
 
 

@@ -1,5 +1,6 @@
 """The HTTP shell: whatever a caller sends ends in an answer or a problem document, never in a traceback."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,6 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from chassis.answer import Answer
+from chassis.hot import Asked, HotCall
 from chassis.http import json_response, read_json
 from chassis.problems import PROBLEMS, Problem, busy
 from chassis.settings import Settings
@@ -151,3 +154,32 @@ async def test_health_readiness_and_metrics_tell_the_truth(client: httpx.AsyncCl
 def test_every_code_is_an_error_or_a_wait_and_has_a_title() -> None:
     assert all((status == 202 or 400 <= status < 600) and title for status, title in PROBLEMS.values())
     assert Problem("sold-out", "None left.", available=0).status == 409
+
+
+async def test_the_surplus_is_turned_away_before_it_is_read() -> None:
+    """Two calls are under way; a third, whose body never comes, hears 503 at once and the two are served."""
+    entered, go_on = asyncio.Semaphore(0), asyncio.Event()
+
+    async def slow(_asked: Asked) -> Answer:
+        entered.release()
+        await go_on.wait()
+        return Answer(200, b"{}")
+
+    settings = Settings(database_url="postgresql://x/y", redis_url="redis://x", master_key="A" * 43)
+    app = create_app([], name="test", settings=settings, hot=[HotCall("/slow", slow)], hot_at_once_max=2)
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as asking:
+        under_way = [asyncio.create_task(asking.post("/slow")) for _ in range(2)]
+        for _ in under_way:
+            await entered.acquire()
+        surplus = await asking.post("/slow", content=_never())
+        assert (surplus.status_code, surplus.json()["code"]) == (503, "busy")
+        assert 1 <= int(surplus.headers["retry-after"]) <= 3
+        go_on.set()
+        assert [answer.status_code for answer in await asyncio.gather(*under_way)] == [200, 200]
+        assert (await asking.post("/slow")).status_code == 200
+
+
+async def _never() -> AsyncIterator[bytes]:
+    raise AssertionError("the body was read")
+    yield b""

@@ -282,9 +282,7 @@ def test_settings_that_cannot_hold_are_refused_by_field(fields: dict[str, object
     assert errors[0]["pointer"] == pointer
 
 
-@pytest.mark.parametrize(
-    "name", ["bypass", "bots", "origins", "template"]
-)
+@pytest.mark.parametrize("name", ["bypass", "bots", "origins", "template"])
 def test_what_is_not_built_is_refused(name: str) -> None:
     with pytest.raises(Problem, match="unknown field"):
         read_settings({name: 1})
