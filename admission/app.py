@@ -16,11 +16,15 @@ from admission.credentials import Credentials
 from admission.gate import Gate
 from admission.gauges import Gauges
 from admission.keyring import Keyring
+from admission.keys_api import SigningKeysApi
 from admission.line import Line
 from admission.openapi import openapi_route
 from admission.pages import Pages
+from admission.recovery_api import RecoveryApi
+from admission.recovery_codes import RecoveryCodes
 from admission.redis_bond import RedisBond
 from admission.rooms import Rooms
+from admission.signing_keys import SigningKeys
 from admission.trust import Trust
 from admission.waiting_room import WaitingRoom
 from chassis.database import STORE_AWAY, Pool, make_pool
@@ -34,7 +38,7 @@ from chassis.shell import Check, create_app
 STEP_SECONDS = 0.5
 BOOK_SECONDS = 0.5
 TRUST_SECONDS = 1.0
-KEYRING_SECONDS = 5.0
+KEYRING_SECONDS = 1.0
 PRUNE_SECONDS = 60.0
 
 
@@ -48,10 +52,12 @@ def create(settings: Settings | None = None) -> Starlette:
     keyring = Keyring(pool, settings.master_key_bytes, settings.public_url + settings.prefix)
     waiting_room = WaitingRoom(pool, Line(bond), book, keyring, trust)
     cookies = Cookies(https=settings.https)
-    credentials = Credentials(cookies, keyring, trust.verifier)
+    credentials = Credentials(cookies, keyring, trust)
+    codes = RecoveryCodes(pool, keyring, settings.master_key_bytes)
     lease = Lease(pool, "controller", secrets.token_hex(8))
     controller = Controller(pool, bond, book, lease, settings.master_key_bytes)
     gauges = Gauges(book)
+    api_keys = ApiKeys(pool)
     loops = [
         Loop("keyring", keyring.refresh, KEYRING_SECONDS),
         Loop("trust", trust.refresh, TRUST_SECONDS),
@@ -59,6 +65,7 @@ def create(settings: Settings | None = None) -> Starlette:
         Loop("controller", controller.run_once, STEP_SECONDS),
         Loop("gauges", gauges.run_once, BOOK_SECONDS),
         Loop("prune", controller.prune, PRUNE_SECONDS),
+        Loop("prune keys", keyring.prune, PRUNE_SECONDS),
     ]
 
     @contextlib.asynccontextmanager
@@ -82,9 +89,11 @@ def create(settings: Settings | None = None) -> Starlette:
     return create_app(
         [
             *LineApi(book, waiting_room, credentials, cookies, settings.prefix).routes(),
+            *RecoveryApi(book, codes, credentials, cookies, settings.public_url, settings.prefix).routes(),
             *Pages(book, waiting_room, credentials, trust.verifier, settings.prefix).routes(),
             *Gate(credentials, settings.prefix).routes(),
-            *RoomsApi(Rooms(pool), ApiKeys(pool)).routes(),
+            *RoomsApi(Rooms(pool), api_keys).routes(),
+            *SigningKeysApi(SigningKeys(pool, settings.master_key_bytes), api_keys).routes(),
             openapi_route(settings),
         ],
         name="gateway",

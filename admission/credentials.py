@@ -1,25 +1,48 @@
 """Checks what a buyer shows: a ticket of this room, the secret behind it, a pass."""
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from types import MappingProxyType
 
 from starlette.requests import Request
 
 from admission.book import View
 from admission.cookies import Cookies
 from admission.keyring import Keyring
-from admission.passes import Pass, PassRefused, PassVerifier
-from admission.tickets import Ticket, TicketRefused, proves
+from admission.passes import Pass, PassRefused
+from admission.tickets import Ticket, TicketRefused, key_named, proves
+from admission.trust import Trust
 from chassis.problems import Problem, busy
+
+# What a refused ticket's owner can do about it.
+_REFUSALS: Mapping[str, str] = MappingProxyType(
+    {
+        "malformed": "It is none of our tickets, or not all of one.",
+        "unknown-key": "It is signed with a key that we do not know.",
+        "revoked-key": "The key that signed it was revoked. Join again with the same client_id: its place is kept.",
+        "forged": "Its signature is wrong.",
+        "wrong-room": "It is for another room.",
+        "old-epoch": "It is for a sale that is over: join again.",
+    }
+)
 
 
 class Credentials:
     """Reads tickets, secrets and passes off requests."""
 
-    def __init__(self, cookies: Cookies, keyring: Keyring, verifier: PassVerifier) -> None:
+    def __init__(self, cookies: Cookies, keyring: Keyring, trust: Trust) -> None:
         self._cookies = cookies
         self._keyring = keyring
-        self._verifier = verifier
+        self._trust = trust
+        self._verifier = trust.verifier
+
+    async def learn_keys(self, request: Request, room: str) -> None:
+        """Before tickets are judged: read the keys again when one names a key that this worker does not know yet."""
+        for token in self._cookies.shown(request, "ticket", room):
+            kid = key_named(token)
+            if kid is not None:
+                await self._keyring.learn(kid)
 
     def find_ticket(self, request: Request, view: View) -> Ticket | None:
         """The first valid ticket for this room, or None."""
@@ -37,9 +60,8 @@ class Credentials:
             raise Problem("ticket-required", "Show a ticket as Fairgate-Ticket; POST …/tickets gives one.")
         found = self.find_ticket(request, view)
         if found is None:
-            raise Problem(
-                "ticket-refused", "This is no ticket for this room's present line.", reason=self._why(shown[0], view)
-            )
+            reason = self._why(shown[0], view)
+            raise Problem("ticket-refused", f"The ticket is not accepted. {_REFUSALS[reason]}", reason=reason)
         return found
 
     def proven_ticket(self, request: Request, view: View) -> Ticket:
@@ -65,8 +87,26 @@ class Credentials:
                     return True
         return False
 
-    def find_pass(self, request: Request, room: str) -> tuple[Pass, str] | None:
-        """The first valid pass for `room` and its token, or None. Touches no store."""
+    async def live_pass(self, request: Request, room: str) -> tuple[Pass, str] | None:
+        """The first valid pass for `room` and its token, or None.
+
+        Touches no store, but once a second at most for passes that name a key which this worker does not know yet.
+        """
+        found = self._find_pass(request, room)
+        if found is None:
+            for token in self._cookies.shown(request, "pass", room):
+                if await self._trust.learn(token):
+                    return self._find_pass(request, room)
+        return found
+
+    def ticket_refusal(self, request: Request, view: View) -> str | None:
+        """Why the ticket that `request` shows is refused; None when it shows none, or a good one."""
+        shown = self._cookies.shown(request, "ticket", view.room.name)
+        if not shown or self.find_ticket(request, view) is not None:
+            return None
+        return self._why(shown[0], view)
+
+    def _find_pass(self, request: Request, room: str) -> tuple[Pass, str] | None:
         now = time.time()
         for token in self._cookies.shown(request, "pass", room):
             try:

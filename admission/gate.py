@@ -37,7 +37,7 @@ class Gate:
         if not ROOM_NAME.fullmatch(room):
             raise Problem("not-found", "There is no such room.")
         self._credentials.require_keys()
-        found = self._credentials.find_pass(request, room)
+        found = await self._credentials.live_pass(request, room)
         GATE_ANSWERS.labels(dialect, "refused" if found is None else "passed").inc()
         if found is None:
             return self._refuse(request, room, dialect)

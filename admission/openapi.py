@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from admission.admin import HANDS, Reset
 from admission.api import JoinBody
+from admission.recovery_api import RecoveredBody
 from admission.room_settings import RoomSettings
 from chassis.http import json_response
 from chassis.problems import PROBLEMS
@@ -39,7 +40,7 @@ def openapi_route(settings: Settings) -> Route:
 def openapi_document(server_url: str) -> dict[str, Any]:
     """The document; `server_url` is where buyers reach the gateway."""
     _, schemas = msgspec.json.schema_components(
-        [JoinBody, RoomSettings, Reset], ref_template="#/components/schemas/{name}"
+        [JoinBody, RecoveredBody, RoomSettings, Reset], ref_template="#/components/schemas/{name}"
     )
     return {
         "openapi": "3.1.0",
@@ -49,7 +50,7 @@ def openapi_document(server_url: str) -> dict[str, Any]:
             "description": "The line: rooms, tickets, passes, the gate.",
         },
         "servers": [{"url": server_url}],
-        "paths": _buyer_paths() | _proxy_paths() | _operator_paths(),
+        "paths": _buyer_paths() | _proxy_paths() | _operator_paths() | _key_paths(),
         "components": {
             "schemas": {
                 **schemas,
@@ -107,6 +108,29 @@ def _buyer_paths() -> dict[str, Any]:
                 {204: ("Left", None)},
                 "leave",
                 security=[*_PROVEN, {"pass": []}, {"passCookie": []}],
+            ),
+        },
+    } | _recovery_paths()
+
+
+def _recovery_paths() -> dict[str, Any]:
+    return {
+        "/rooms/{room}/recovery": {
+            "parameters": [_ROOM],
+            "post": _call(
+                "A one-time code to go on from another device; it voids an earlier one",
+                {201: ("The code", "RecoveryCode")},
+                "make-recovery-code",
+                security=_PROVEN,
+            ),
+        },
+        "/rooms/{room}/recovered": {
+            "parameters": [_ROOM],
+            "post": _call(
+                "Go on here with the place behind a code; the device that made the code lets go of it",
+                {201: ("The place", "Ticket"), 200: ("The same again for the same client_id", "Ticket")},
+                "redeem-recovery-code",
+                body="RecoveredBody",
             ),
         },
     }
@@ -173,6 +197,40 @@ def _operator_paths() -> dict[str, Any]:
             "parameters": [_ROOM, {"name": "hand", "in": "path", "required": True, "schema": {"enum": sorted(HANDS)}}],
             "post": _call(
                 "Open, close, pause, resume … by hand", {200: ("The room", "Room")}, "set-room-by-hand", security=key
+            ),
+        },
+    }
+
+
+def _key_paths() -> dict[str, Any]:
+    key: list[dict[str, list[str]]] = [{"key": []}]
+    purpose = {"name": "purpose", "in": "path", "required": True, "schema": {"enum": ["pass", "ticket"]}}
+    kid = {"name": "kid", "in": "path", "required": True, "schema": _TEXT}
+    return {
+        "/admin/signing-keys": {
+            "get": _call(
+                "The keys that sign passes and tickets",
+                {200: ("The keys", "SigningKeys")},
+                "list-signing-keys",
+                security=key,
+            ),
+        },
+        "/admin/signing-keys/{purpose}/rotate": {
+            "parameters": [purpose],
+            "post": _call(
+                "Publish the next key, which signs in five seconds",
+                {201: ("The next key", "SigningKey"), 200: ("The one that waits already", "SigningKey")},
+                "rotate-signing-key",
+                security=key,
+            ),
+        },
+        "/admin/signing-keys/{kid}/revoke": {
+            "parameters": [kid],
+            "post": _call(
+                "End a key and everything that it signed",
+                {200: ("The revoked key", "SigningKey")},
+                "revoke-signing-key",
+                security=key,
             ),
         },
     }
@@ -294,6 +352,19 @@ _ANSWERS: dict[str, Any] = {
             "draw": {"type": ["object", "null"]},
             "line": _LINE,
             "as_of": _MOMENT,
+        }
+    ),
+    "RecoveryCode": _object({"code": _TEXT, "expires_at": _MOMENT, "url": {"type": "string", "format": "uri"}}),
+    "SigningKeys": _object({"keys": {"type": "array", "items": _ref("SigningKey")}}),
+    "SigningKey": _object(
+        {
+            "kid": _TEXT,
+            "purpose": {"enum": ["pass", "ticket"]},
+            "state": {"enum": ["next", "current", "retired", "revoked"]},
+            "created_at": _MOMENT,
+            "activates_at": _MOMENT_OR_NULL,
+            "retired_at": _MOMENT_OR_NULL,
+            "revoked_at": _MOMENT_OR_NULL,
         }
     ),
     "Actions": _object(

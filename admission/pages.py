@@ -59,6 +59,7 @@ class Pages:
     async def room(self, request: Request) -> Response:
         """The waiting page for browsers; for whoever asks for JSON the room's document and the caller's place."""
         view = await self._book.view(request.path_params["room"])
+        await self._credentials.learn_keys(request, view.room.name)
         ticket = self._credentials.find_ticket(request, view)
         place = None if ticket is None else await self._waiting_room.place(view, ticket)
         if "text/html" not in request.headers.get("accept", ""):

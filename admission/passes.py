@@ -1,7 +1,7 @@
 """Passes: the signed right to shop, an EdDSA JWT (RFC 8037) that anybody can verify with our public keys.
 
 Pure: values in, values out. The verifier keeps a bounded table of passes it has verified, so that a gate sees most
-passes without a signature to check; expiry and revocation are judged every time.
+passes without a signature to check; expiry, revocation and the room's epoch are judged every time.
 """
 
 import base64
@@ -14,9 +14,12 @@ import jwt
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-Refusal = Literal["malformed", "unknown-key", "wrong-room", "expired", "not-yet", "revoked"]
+Refusal = Literal["malformed", "unknown-key", "revoked-key", "wrong-room", "old-epoch", "expired", "not-yet", "revoked"]
 
 ALGORITHM = "EdDSA"
+# The header's typ (RFC 8725, section 3.11): nothing else that our keys sign serves as a pass.
+KIND = "fairgate-pass+jwt"
+KINDS = (KIND, "JWT", None)  # the version before named none of its own
 TOKEN_CHARACTERS_MAX = 2048
 VERIFIED_MAX = 100_000
 CLOCK_SKEW_SECONDS = 30  # a pass from a machine whose clock is ahead of ours is not refused for that
@@ -40,6 +43,7 @@ class Pass:
     issued_at: int
     expires_at: int
     identity: str | None = None
+    epoch: int = 1
 
 
 class _Claims(msgspec.Struct, frozen=True):
@@ -50,6 +54,7 @@ class _Claims(msgspec.Struct, frozen=True):
     nbf: int
     exp: int
     identity: str | None = None
+    epoch: int = 1  # the version before knew one epoch and did not name it
 
 
 def pass_id(ticket_id: str, turn: int) -> str:
@@ -76,10 +81,11 @@ class PassSigner:
             "iat": granted.issued_at,
             "nbf": granted.issued_at,
             "exp": granted.expires_at,
+            "epoch": granted.epoch,
         }
         if granted.identity is not None:
             claims["identity"] = granted.identity
-        return jwt.encode(claims, self._private_key, algorithm=ALGORITHM, headers={"kid": self.kid})
+        return jwt.encode(claims, self._private_key, algorithm=ALGORITHM, headers={"kid": self.kid, "typ": KIND})
 
 
 class PassVerifier:
@@ -88,6 +94,8 @@ class PassVerifier:
     def __init__(self, *, verified_max: int = VERIFIED_MAX) -> None:
         self._keys: dict[str, Ed25519PublicKey] = {}
         self._public: dict[str, bytes] = {}
+        self._revoked_keys: frozenset[str] = frozenset()
+        self._epochs: Mapping[str, int] = {}
         self._verified: dict[str, Pass] = {}
         self._verified_max = verified_max
         self._revoked: dict[str, int] = {}
@@ -97,14 +105,26 @@ class PassVerifier:
         """The raw public keys (32 bytes) by kid."""
         return self._public
 
-    def trust_keys(self, public_keys: Mapping[str, bytes]) -> None:
-        """Verify with exactly `public_keys` (raw, by kid) from now on; what a dropped key signed is refused at once."""
+    def knows(self, kid: str) -> bool:
+        """Whether `kid` names a key that was published, revoked or not."""
+        return kid in self._keys or kid in self._revoked_keys
+
+    def trust_keys(self, public_keys: Mapping[str, bytes], revoked: Iterable[str] = ()) -> None:
+        """Verify with exactly `public_keys` (raw, by kid) from now on; what a dropped key signed is refused at once.
+
+        What one of the `revoked` kids signed is refused by that name.
+        """
+        self._revoked_keys = frozenset(revoked)
         if public_keys == self._public:
             return
         if not self._public.items() <= public_keys.items():
             self._verified.clear()
         self._keys = {kid: Ed25519PublicKey.from_public_bytes(raw) for kid, raw in public_keys.items()}
         self._public = dict(public_keys)
+
+    def trust_epochs(self, epochs: Mapping[str, int]) -> None:
+        """Refuse passes of an epoch that is over, by the rooms' present ones. A room that is not named is not judged."""
+        self._epochs = epochs
 
     def revoke(self, revoked: Iterable[tuple[str, int]], now: float) -> None:
         """Refuse these (jti, expires_at) from now on, and forget those that have expired anyway."""
@@ -124,6 +144,9 @@ class PassVerifier:
             raise PassRefused("wrong-room")
         if granted.expires_at <= now:
             raise PassRefused("expired")
+        # A later epoch than the one we read last began since: our own signature says so.
+        if granted.epoch < self._epochs.get(granted.room, 0):
+            raise PassRefused("old-epoch")
         if granted.jti in self._revoked:
             raise PassRefused("revoked")
         return granted
@@ -144,8 +167,13 @@ class PassVerifier:
         if len(token) > TOKEN_CHARACTERS_MAX:
             raise PassRefused("malformed")
         try:
-            kid = jwt.get_unverified_header(token).get("kid")
-            key = self._keys.get(kid) if isinstance(kid, str) else None
+            header = jwt.get_unverified_header(token)
+            kid, kind = header.get("kid"), header.get("typ")
+            if not isinstance(kid, str) or kind not in KINDS:
+                raise PassRefused("malformed")
+            if kid in self._revoked_keys:
+                raise PassRefused("revoked-key")
+            key = self._keys.get(kid)
             if key is None:
                 raise PassRefused("unknown-key")
             payload = jwt.decode(token, key, algorithms=[ALGORITHM], options=_SIGNATURE_ONLY)
@@ -155,7 +183,18 @@ class PassVerifier:
 
 
 def _pass_of(claims: _Claims) -> Pass:
-    return Pass(claims.aud, claims.sub, claims.jti, claims.iat, claims.exp, claims.identity)
+    return Pass(claims.aud, claims.sub, claims.jti, claims.iat, claims.exp, claims.identity, claims.epoch)
+
+
+def key_named(token: str) -> str | None:
+    """The kid that `token` names, unchecked; None when it is no JWT or far too long."""
+    if len(token) > TOKEN_CHARACTERS_MAX:
+        return None
+    try:
+        kid = jwt.get_unverified_header(token).get("kid")
+    except (jwt.PyJWTError, ValueError, RecursionError):
+        return None
+    return kid if isinstance(kid, str) else None
 
 
 # We judge the times ourselves, against the `now` we are given, and each time a pass is shown.

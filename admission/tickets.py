@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 Kind = Literal["entry", "number"]
-Refusal = Literal["malformed", "unknown-key", "forged", "wrong-room", "old-epoch"]
+Refusal = Literal["malformed", "unknown-key", "revoked-key", "forged", "wrong-room", "old-epoch"]
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{43}")
 SECRET_BYTES = 32
@@ -35,7 +35,10 @@ class TicketRefused(Exception):
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A place in line: an `entry` in the draw or a `number` behind it. `joined_at` is in Unix seconds."""
+    """A place in line: an `entry` in the draw or a `number` behind it. `joined_at` is in Unix seconds.
+
+    `client_id` is the device's that holds the place now; `first_client_id` the one that joined, where the place moved.
+    """
 
     room: str
     epoch: int
@@ -43,24 +46,44 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     index: int
     joined_at: int
     client_id: str
+    first_client_id: str | None = None
+
+    @property
+    def entrant(self) -> str:
+        """The client_id that joined: the place, its leaf in the draw and its pass are bound to it wherever it moves."""
+        return self.client_id if self.first_client_id is None else self.first_client_id
 
     @property
     def ticket_id(self) -> str:
-        """The public name of this place: a function of room, epoch and client."""
-        digest = hashlib.sha256(f"fairgate ticket\n{self.room}\n{self.epoch}\n{self.client_id}".encode()).digest()
+        """The public name of this place: a function of room, epoch and whoever joined."""
+        digest = hashlib.sha256(f"fairgate ticket\n{self.room}\n{self.epoch}\n{self.entrant}".encode()).digest()
         return _text(digest[:16])
+
+    def moved_to(self, client_id: str) -> "Ticket":
+        """The same place in the hands of another device."""
+        return msgspec.structs.replace(self, client_id=client_id, first_client_id=self.entrant)
+
+    def words(self) -> bytes:
+        """What is signed. A place that never moved is written as the version before wrote it, and reads it."""
+        fields = msgspec.structs.astuple(self)
+        return msgspec.json.encode(fields[:-1] if self.first_client_id is None else fields)
 
 
 @dataclass(frozen=True, slots=True)
 class TicketKeys:
-    """The MAC keys: `current` signs, all of `keys` (by kid) verify."""
+    """The MAC keys: `current` signs, all of `keys` (by kid) verify; `revoked` are the kids that must not any more."""
 
     current: str
     keys: Mapping[str, bytes]
+    revoked: frozenset[str] = frozenset()
+
+    def knows(self, kid: str) -> bool:
+        """Whether `kid` names a key of ours, revoked or not."""
+        return kid in self.keys or kid in self.revoked
 
     def sign(self, ticket: Ticket) -> str:
         """The token for `ticket`; the same ticket and key give the same token."""
-        signed = f"fgt1.{self.current}.{_text(msgspec.json.encode(ticket))}"
+        signed = f"fgt1.{self.current}.{_text(ticket.words())}"
         return f"{signed}.{_text(_mac(self.keys[self.current], signed))}"
 
     def read(self, token: str, room: str, epoch: int) -> Ticket:
@@ -70,15 +93,26 @@ class TicketKeys:
             raise TicketRefused("malformed")
         key = self.keys.get(form["kid"])
         if key is None:
-            raise TicketRefused("unknown-key")
+            raise TicketRefused("revoked-key" if form["kid"] in self.revoked else "unknown-key")
         if not hmac.compare_digest(_text(_mac(key, form["signed"])), form["mac"]):
             raise TicketRefused("forged")
-        ticket = msgspec.json.decode(base64.urlsafe_b64decode(form["body"] + "=="), type=Ticket)
+        ticket = read_words(base64.urlsafe_b64decode(form["body"] + "=="))
         if ticket.room != room:
             raise TicketRefused("wrong-room")
         if ticket.epoch != epoch:
             raise TicketRefused("old-epoch")
         return ticket
+
+
+def read_words(words: bytes) -> Ticket:
+    """The ticket behind words that we signed or kept ourselves."""
+    return msgspec.json.decode(words, type=Ticket)
+
+
+def key_named(token: str) -> str | None:
+    """The kid that `token` names, unchecked; None when it has not the form of a ticket."""
+    form = _FORM.fullmatch(token) if len(token) <= TOKEN_CHARACTERS_MAX else None
+    return None if form is None else form["kid"]
 
 
 def new_secret() -> str:

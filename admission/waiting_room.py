@@ -91,7 +91,7 @@ class WaitingRoom:
             case Granted(issued_at, expires_at, repeated):
                 CLAIMS.labels(view.room.name, "repeated" if repeated else "granted").inc()
                 jti = pass_id(ticket.ticket_id, TURN)
-                granted = Pass(view.room.name, ticket.ticket_id, jti, issued_at, expires_at)
+                granted = Pass(view.room.name, ticket.ticket_id, jti, issued_at, expires_at, epoch=view.room.epoch)
                 return Admitted(granted, self._keyring.signer.sign(granted), repeated)
             case Early(called):
                 ahead = place - called - 1

@@ -36,6 +36,7 @@ PROBLEMS: Mapping[str, tuple[int, str]] = MappingProxyType(
         "ticket-refused": (403, "The ticket is not valid here"),
         "secret-required": (401, "This call needs the ticket's secret"),
         "secret-refused": (403, "The secret does not belong to this ticket"),
+        "recovery-refused": (404, "No place waits behind this code"),
         "foreign-origin": (403, "The form came from another site"),
         "queue": (429, "A place in line is needed first"),
         # the stock

@@ -19,7 +19,9 @@ PASS_COOKIES = ("__Host-fairgate-pass-", "fairgate-pass-")
 _REFUSALS = {
     "malformed": "It is not one of our passes.",
     "unknown-key": "It is signed with a key that we do not know.",
+    "revoked-key": "It is signed with a key that was revoked: claim it again with your ticket.",
     "wrong-room": "It is for another room.",
+    "old-epoch": "It is from a sale that is over: queue again.",
     "expired": "It has expired: queue again.",
     "not-yet": "It is not valid yet.",
     "revoked": "It was given back or revoked.",
@@ -53,7 +55,7 @@ class Callers:
             if shop is None:
                 raise Problem("pass-required", "Send a live pass as Fairgate-Pass, or a shop key.")
             return [Caller(shop)]
-        shown = self._each(tokens, lambda token: self._trust.verifier.verify(token, None, time.time()))
+        shown = await self._each(tokens, lambda token: self._trust.verifier.verify(token, None, time.time()))
         return [_reserver(one, shop) for one in shown]
 
     async def holders(self, headers: Headers) -> list[Caller]:
@@ -63,7 +65,7 @@ class Callers:
         tokens = pass_tokens(headers)
         if not tokens:
             raise Problem("pass-required", "Send a pass as Fairgate-Pass, or a shop key.")
-        return [Caller(_owner(shown)) for shown in self._each(tokens, self._trust.verifier.read)]
+        return [Caller(_owner(shown)) for shown in await self._each(tokens, self._trust.verifier.read)]
 
     async def shop(self, headers: Headers) -> Caller:
         """Who says that money moves: a shop's server alone. A browser must not be able to say that it has paid."""
@@ -73,14 +75,19 @@ class Callers:
         shown = headers.get(b"authorization", b"").decode("latin-1")
         return f"shop:{(await self._keys.bearer(shown, 'shop')).client}"
 
-    def _each(self, tokens: list[str], read: Callable[[str], Pass]) -> list[Pass]:
-        """The passes that `read` accepts; an old cookie beside a good one does no harm. Raises when it accepts none."""
+    async def _each(self, tokens: list[str], read: Callable[[str], Pass]) -> list[Pass]:
+        """The passes that `read` accepts; an old cookie beside a good one does no harm. Raises when it accepts none.
+
+        One that is signed with a key we have not read yet is worth a look into Postgres, once a second at most.
+        """
         shown: list[Pass] = []
         refusals: list[PassRefused] = []
         for token in tokens:
             try:
                 shown.append(read(token))
             except PassRefused as refused:
+                if refused.reason == "unknown-key" and await self._trust.learn(token):
+                    return await self._each(tokens, read)
                 refusals.append(refused)
         if not shown:
             raise _refused(refusals[0])

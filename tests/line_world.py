@@ -129,7 +129,8 @@ class LineWorld:
         """Wait until the public document says so."""
 
         async def says() -> bool:
-            return (await self.status())[name] == value
+            answer = await self.http.get(f"/rooms/{self.room}/status")
+            return answer.status_code == 200 and answer.json()[name] == value
 
         await until(says, f"{name} is {value}")
 

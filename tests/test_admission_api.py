@@ -43,7 +43,6 @@ async def test_bad_joins_are_refused_in_words(settings: Settings, pool: Pool) ->
         unknown = await world.http.post("/rooms/nowhere/tickets", json={"client_id": CLIENT_ID})
         assert (unknown.status_code, unknown.json()["code"]) == (404, "not-found")
         method = await world.http.put(address)
-        assert method.status_code == 422, method.text
         assert (method.status_code, method.headers["allow"]) == (405, "POST")
 
 

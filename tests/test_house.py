@@ -40,7 +40,7 @@ def test_importing_the_house_never_loads_gevent() -> None:
         "sku import", "sku list", "sku show", "sku history", "sku adjust", "sku incidents", "sku halt", "sku resume",
         "bench engine", "bench http",
         "hold list", "hold show", "hold explain", "hold resolve", "reconcile", "audit",
-        "keys create", "keys list", "keys revoke", "keys master",
+        "keys create", "keys list", "keys revoke", "keys master", "keys signing", "keys rotate", "keys revoke-signing",
     ],
 )  # fmt: skip
 def test_every_command_explains_itself_with_an_example(command: str) -> None:

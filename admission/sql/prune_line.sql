@@ -1,4 +1,4 @@
--- Forget what can no longer matter: revocations of passes that have expired, and calls whose turns are over.
+-- Forget what can no longer matter: revocations of passes and recovery codes that have expired, and calls whose turns are over.
 -- $1 how many rows of each at most. Answers nothing.
 -- Safe under races: rows that others prune at the same time are skipped; nothing pruned is read by anybody.
 WITH expired AS (
@@ -6,6 +6,13 @@ WITH expired AS (
     WHERE jti IN (
         SELECT jti FROM line.revocations
         WHERE expires_at < extract(epoch FROM clock_timestamp()) - 3600
+        LIMIT $1 FOR UPDATE SKIP LOCKED
+    )
+), stale AS (
+    DELETE FROM line.recoveries
+    WHERE (room, epoch, ticket_id) IN (
+        SELECT room, epoch, ticket_id FROM line.recoveries
+        WHERE expires_at < clock_timestamp()
         LIMIT $1 FOR UPDATE SKIP LOCKED
     )
 )

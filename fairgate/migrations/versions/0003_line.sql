@@ -90,20 +90,28 @@ CREATE TABLE line.revoked_tickets (
 );
 CREATE INDEX revoked_tickets_by_transaction ON line.revoked_tickets (written_by);
 
--- One-time codes to go on from another device.
+-- One-time codes to go on from another device: one for each place, a new one takes the old one's row.
 CREATE TABLE line.recoveries (
     room       text        NOT NULL,
     epoch      integer     NOT NULL,
+    ticket_id  text        NOT NULL,
+    client_id  text        NOT NULL,   -- of the device that asked for the code
     code_hash  bytea       NOT NULL,
     ticket     bytea       NOT NULL,   -- the ticket's own words, without its MAC
     expires_at timestamptz NOT NULL,
-    used_at    timestamptz,
-    CONSTRAINT recoveries_pkey PRIMARY KEY (room, epoch, code_hash),
+    used_by    text,                   -- client_id of the device that redeemed it
+    CONSTRAINT recoveries_pkey PRIMARY KEY (room, epoch, ticket_id),
+    CONSTRAINT recovery_codes_are_unique UNIQUE (room, epoch, code_hash),
     CONSTRAINT recovery_code_is_hashed CHECK (octet_length(code_hash) = 32)
 );
 CREATE INDEX recoveries_by_expiry ON line.recoveries (expires_at);
 
--- When a signing key stopped signing, and when nothing alive can carry its signature any more.
+-- A rotated key is known to every worker ('next') before any signs with it; a retired one verifies what it signed.
 ALTER TABLE line.signing_keys
-    ADD COLUMN retired_at timestamptz,
-    ADD COLUMN revoked_at timestamptz;
+    ADD COLUMN activates_at timestamptz,  -- of a next key: when it becomes the current one
+    ADD COLUMN retired_at   timestamptz,
+    ADD COLUMN revoked_at   timestamptz,
+    DROP CONSTRAINT signing_key_state_is_known,
+    ADD CONSTRAINT signing_key_state_is_known CHECK (state IN ('next', 'current', 'retired', 'revoked')),
+    ADD CONSTRAINT next_signing_key_says_when CHECK (state <> 'next' OR activates_at IS NOT NULL);
+CREATE UNIQUE INDEX one_next_key_for_each_purpose ON line.signing_keys (purpose) WHERE state = 'next';
