@@ -58,6 +58,12 @@ async def test_an_operator_leads_a_sale_through_its_phases_by_hand(settings: Set
         await by_hand(world, key, "open", "open")
         await called(world, buyer)
         await by_hand(world, key, "pause", "paused")
+
+        async def stands() -> bool:
+            serving = (await world.status())["serving"]
+            return isinstance(serving, dict) and serving["rate_per_minute"] == 0
+
+        await until(stands, "the line stands")
         refused = await world.claim(buyer)
         assert (refused.status_code, refused.json()["reason"]) == (202, "paused")
         latecomer = await world.join()
