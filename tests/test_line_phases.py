@@ -42,7 +42,7 @@ async def called(world: LineWorld, buyer: Buyer) -> None:
 
 
 async def test_an_operator_leads_a_sale_through_its_phases_by_hand(settings: Settings, pool: Pool) -> None:
-    async with line_world(settings, pool) as world:
+    async with line_world(settings, pool) as world, Redis.from_url(settings.redis_url) as redis:
         key = await operator(pool)
         await world.put(method="draw", phase="draft", rate_per_minute=60_000)
         early = await tries_to_join(world)
@@ -60,10 +60,9 @@ async def test_an_operator_leads_a_sale_through_its_phases_by_hand(settings: Set
         await by_hand(world, key, "pause", "paused")
 
         async def stands() -> bool:
-            serving = (await world.status())["serving"]
-            return isinstance(serving, dict) and serving["rate_per_minute"] == 0
+            return await redis.hget("{onsale}:line", "paused") == b"1"
 
-        await until(stands, "the line stands")
+        await until(stands, "the scripts have heard of the pause")
         refused = await world.claim(buyer)
         assert (refused.status_code, refused.json()["reason"]) == (202, "paused")
         latecomer = await world.join()
