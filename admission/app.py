@@ -13,6 +13,8 @@ from admission.book import Book
 from admission.controller import Controller
 from admission.cookies import Cookies
 from admission.credentials import Credentials
+from admission.draw_api import DrawApi
+from admission.entries import Entries
 from admission.gate import Gate
 from admission.gauges import Gauges
 from admission.keyring import Keyring
@@ -23,6 +25,7 @@ from admission.pages import Pages
 from admission.recovery_api import RecoveryApi
 from admission.recovery_codes import RecoveryCodes
 from admission.redis_bond import RedisBond
+from admission.restoring import Restorer
 from admission.rooms import Rooms
 from admission.signing_keys import SigningKeys
 from admission.trust import Trust
@@ -50,7 +53,7 @@ def create(settings: Settings | None = None) -> Starlette:
     book = Book(pool, bond)
     trust = Trust(pool)
     keyring = Keyring(pool, settings.master_key_bytes, settings.public_url + settings.prefix)
-    waiting_room = WaitingRoom(pool, Line(bond), book, keyring, trust)
+    waiting_room = WaitingRoom(pool, Line(bond), book, keyring, trust, Restorer(pool, Entries(pool, bond)))
     cookies = Cookies(https=settings.https)
     credentials = Credentials(cookies, keyring, trust)
     codes = RecoveryCodes(pool, keyring, settings.master_key_bytes)
@@ -90,6 +93,7 @@ def create(settings: Settings | None = None) -> Starlette:
         [
             *LineApi(book, waiting_room, credentials, cookies, settings.prefix).routes(),
             *RecoveryApi(book, codes, credentials, cookies, settings.public_url, settings.prefix).routes(),
+            *DrawApi(pool, book).routes(),
             *Pages(book, waiting_room, credentials, trust.verifier, settings.prefix).routes(),
             *Gate(credentials, settings.prefix).routes(),
             *RoomsApi(Rooms(pool), api_keys).routes(),

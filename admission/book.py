@@ -13,10 +13,12 @@ import asyncpg
 import msgspec
 import structlog
 
+from admission.draw import draw_key
 from admission.line import Figures, Handle, Line
 from admission.places import Drawn, Gap, Layout
 from admission.redis_bond import LineAway, RedisBond
 from admission.rooms import Room, room_of
+from admission.stages import Draw, draw_of
 from admission.tickets import Kind
 from chassis.database import Pool, read_text
 from chassis.problems import Problem, busy
@@ -37,7 +39,7 @@ class View:
     entry_limit: int
     number_limit: int
     ordered_by: str | None
-    commitment: bytes | None
+    draw: Draw | None
     layout: Layout
     figures: Figures | None = None
     figures_at: float = 0.0
@@ -178,11 +180,12 @@ def _noted(view: View, read: tuple[Figures, float] | None) -> View:
 
 def _view(row: asyncpg.Record, gaps: Mapping[tuple[str, str], list[Gap]]) -> View:
     room = room_of(row)
+    draw = None if row["commitment"] is None else draw_of(row)
     drawn = None
     if row["ordered_by"] == "fifo":
         drawn = Drawn(0, b"")
-    elif row["secret"] is not None:
-        drawn = Drawn(row["entries"], row["secret"])
+    elif draw is not None and draw.material is not None and draw.entries is not None:
+        drawn = Drawn(draw.entries, draw_key(draw.material, room.name, room.epoch, draw.entries))
     begun = row["generation"] is not None
     return View(
         room=room,
@@ -190,7 +193,7 @@ def _view(row: asyncpg.Record, gaps: Mapping[tuple[str, str], list[Gap]]) -> Vie
         entry_limit=row["entry_limit"] if begun else 0,
         number_limit=row["number_limit"] if begun else 0,
         ordered_by=row["ordered_by"],
-        commitment=row["commitment"],
+        draw=draw,
         layout=Layout(
             room.name, room.epoch, drawn, gaps.get((room.name, "entry"), ()), gaps.get((room.name, "number"), ())
         ),

@@ -4,23 +4,20 @@ Any gateway worker may lead, one at a time by lease. What it writes names its te
 leader that slept past its lease changes nothing when it wakes.
 """
 
-import secrets
-
 import structlog
 
 from admission.book import ISSUE_CHUNK, Book, View
 from admission.calling import Observed, Segment, may_call, plan_segment, stands_by
-from admission.draw import commitment
+from admission.drawing import Drawing
 from admission.line import keys
 from admission.recovery import begin_generation, read_claim, save_claims, settings_fields
 from admission.redis_bond import LineAway, RedisBond
-from admission.rooms import Room
 from admission.tickets import Kind
 from chassis.database import Pool, read_text
 from chassis.leases import Lease
-from chassis.seal import seal, unseal
 
 PRUNED_MAX = 5_000
+DRAINED_MAX = 1_000
 log = structlog.get_logger()
 
 
@@ -32,7 +29,7 @@ class Controller:
         self._bond = bond
         self._book = book
         self._lease = lease
-        self._master_key = master_key
+        self._drawing = Drawing(pool, bond, master_key)
 
     async def run_once(self) -> int:
         """Step every room once; how many were stepped. One room's failing store does not keep the others."""
@@ -55,26 +52,28 @@ class Controller:
 
     async def release(self) -> None:
         """Let another worker lead at once."""
+        await self._drawing.close()
         await self._lease.release()
 
     async def step(self, view: View, term: int) -> None:
         """One step of one room: begin it, restore it, or call further. Raises LineAway."""
         room = view.room
-        if view.handle is None or view.commitment is None:
-            await self._open(room)
+        if view.handle is None or view.draw is None:
+            await self._drawing.begin(room)
             return
         identity = self._bond.identity_of(room.name)
         if identity is None:
             raise LineAway("nobody answers")
         if view.handle.redis_identity != identity:
-            await begin_generation(self._pool, self._bond, room, term)
+            await self._recover(view, term)
             return
         generation = str(view.handle.generation)
         observed = await self._observe(view, generation)
         if observed is None:
-            await begin_generation(self._pool, self._bond, room, term)
+            await self._recover(view, term)
             return
-        drawn = await self._draw(view, generation, term, observed)
+        entries_known = await self._drawing.keep_entries(view, generation, observed.entries)
+        drawn = await self._drawing.advance(view, generation, term, observed)
         places = None
         if drawn is not None and may_call(room.settings, observed.now_ms):
             places = view.layout.places_issued(drawn, observed.numbers)
@@ -82,7 +81,7 @@ class Controller:
         dormant = stands_by(room.settings, observed, places)
         # A room that a join has woken since it was observed stays awake.
         dozing = () if dormant and observed.dormant else ("dormant", "1" if dormant else "0")
-        if not await self._record(view, term, observed, segment, opened=places is not None):
+        if not await self._record(view, term, observed, segment, entries_known, opened=places is not None):
             raise LineAway("another leader is at work")
         limits = await self._raise_limits(view, observed)
         await self._bond.run(
@@ -93,17 +92,10 @@ class Controller:
         )
         await self._drain(view, generation)
 
-    async def _open(self, room: Room) -> None:
-        """Begin the room's epoch: its draw's secret is in Postgres before its hash is published anywhere."""
-        secret = secrets.token_bytes(32)
-        await self._pool.execute(
-            read_text("admission", "sql", "open_room.sql"),
-            room.name,
-            room.epoch,
-            seal(self._master_key, secret, _draw_purpose(room)),
-            commitment(secret, room.name, room.epoch),
-            "draw" if room.settings.method == "draw" else "fifo",
-        )
+    async def _recover(self, view: View, term: int) -> None:
+        """Begin a new generation, once all that is known of entries stands in both stores."""
+        if await self._drawing.entries.salvage(view, term):
+            await begin_generation(self._pool, self._bond, view.room, term)
 
     async def _observe(self, view: View, generation: str) -> Observed | None:
         """The line as Redis has it, or None where this Redis holds another generation."""
@@ -137,31 +129,9 @@ class Controller:
             arrivals_left=float(rest[1]),
         )
 
-    async def _draw(self, view: View, generation: str, term: int, observed: Observed) -> int | None:
-        """How many entries were drawn; draws when the time has come, None before it."""
-        room = view.room
-        assert view.handle is not None
-        if view.layout.drawn is not None:
-            return view.layout.drawn.entries
-        answer = await self._bond.run(
-            "close", view.handle.redis_identity, keys(room.name, room.epoch, "line"), (generation,)
-        )
-        if answer[0] != "closed" or not may_call(room.settings, observed.now_ms):
-            return None
-        sealed = await self._pool.fetchval(read_text("admission", "sql", "read_draw_secret.sql"), room.name, room.epoch)
-        await self._pool.execute(
-            read_text("admission", "sql", "close_draw.sql"),
-            room.name,
-            room.epoch,
-            view.handle.generation,
-            term,
-            answer[1],
-            unseal(self._master_key, sealed, _draw_purpose(room)),
-        )
-        log.info("places drawn", room=room.name, entries=answer[1])
-        return None  # the next step reads what Postgres holds, as every worker does
-
-    async def _record(self, view: View, term: int, observed: Observed, segment: Segment, *, opened: bool) -> bool:
+    async def _record(
+        self, view: View, term: int, observed: Observed, segment: Segment, entries_known: int, *, opened: bool
+    ) -> bool:
         assert view.handle is not None
         recorded = await self._pool.fetchval(
             read_text("admission", "sql", "record_progress.sql"),
@@ -169,7 +139,7 @@ class Controller:
             view.room.epoch,
             view.handle.generation,
             term,
-            observed.entries,
+            entries_known,
             observed.numbers,
             segment.called_max,
             observed.over,
@@ -198,7 +168,7 @@ class Controller:
                 "drain",
                 view.handle.redis_identity,
                 keys(view.room.name, view.room.epoch, "line", "unsaved"),
-                (generation, str(saved)),
+                (generation, str(saved), str(DRAINED_MAX)),
             )
             if not unsaved:
                 return
@@ -218,7 +188,3 @@ def _fields(view: View, segment: Segment, limits: tuple[int, int]) -> list[str]:
         "passed_over": str(view.layout.passed_over),
     }
     return [text for pair in fields.items() for text in pair]
-
-
-def _draw_purpose(room: Room) -> str:
-    return f"draw {room.name} {room.epoch}"

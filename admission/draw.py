@@ -1,25 +1,29 @@
 """The draw: a keyed permutation gives every entry its place at once, without a row for each (pure).
 
 A true shuffle for small rooms; above, a Feistel network walked until it lands inside (Black and Rogaway, "Ciphers with
-Arbitrary Finite Domains", 2002). The secret is committed to before opening and revealed after, so that nobody who only
-sees the public values can know the order early, and nobody can change it late.
+Arbitrary Finite Domains", 2002). docs/draw.md has the bytes of everything here, for whoever checks a draw without us.
 """
 
 import hashlib
 from functools import lru_cache
 
+SECRET_BYTES = 32
 SHUFFLE_BELOW = 1_000
 ROUNDS = 10
 
 
-def commitment(secret: bytes, room: str, epoch: int) -> bytes:
-    """What is published before opening: SHA-256 over the draw's name and its secret."""
-    return hashlib.sha256(f"fairgate draw commitment\n{room}\n{epoch}\n".encode() + secret).digest()
+def commitment(secret: bytes, room: str, epoch: int, beacon: str) -> bytes:
+    """What is published before anybody enters: SHA-256 over the draw's name, its beacon's words and its secret.
+
+    `beacon` is '' for a draw without one. The secret has 32 bytes, so the text before it has one reading only.
+    """
+    assert len(secret) == SECRET_BYTES
+    return hashlib.sha256(f"fairgate draw commitment\n{room}\n{epoch}\n{beacon}".encode() + secret).digest()
 
 
-def draw_key(secret: bytes, room: str, epoch: int, entries: int) -> bytes:
-    """The permutation's key: bound to the room, the epoch and how many entered."""
-    return hashlib.sha256(f"fairgate draw\n{room}\n{epoch}\n{entries}\n".encode() + secret).digest()
+def draw_key(material: bytes, room: str, epoch: int, entries: int) -> bytes:
+    """The permutation's key: bound to the room, the epoch, how many entered, and `material`: secret ‖ root ‖ beacon value."""
+    return hashlib.sha256(f"fairgate draw\n{room}\n{epoch}\n{entries}\n".encode() + material).digest()
 
 
 def drawn_place(key: bytes, entries: int, entry: int) -> int:
@@ -28,9 +32,10 @@ def drawn_place(key: bytes, entries: int, entry: int) -> int:
     if entries < SHUFFLE_BELOW:
         return _shuffled(key, entries)[entry - 1]
     bits = (entries - 1).bit_length()
-    place = _feistel(key, bits, entry - 1)
+    rounds = _rounds(key)
+    place = _feistel(rounds, bits, entry - 1)
     while place >= entries:
-        place = _feistel(key, bits, place)
+        place = _feistel(rounds, bits, place)
     return place + 1
 
 
@@ -62,18 +67,19 @@ class _Stream:
                 return number % bound
 
 
-def _feistel(key: bytes, bits: int, value: int) -> int:
+def _feistel(rounds: tuple[tuple[bytes, bytes], ...], bits: int, value: int) -> int:
     """One pass of an alternating Feistel network over `bits` bits: halves of nearly equal size, each mixed in turn."""
     low_bits = bits // 2
     low_mask, high_mask = (1 << low_bits) - 1, (1 << (bits - low_bits)) - 1
     low, high = value & low_mask, value >> low_bits
-    for number in range(ROUNDS):
-        if number % 2 == 0:
-            high ^= _round(key, number, low) & high_mask
-        else:
-            low ^= _round(key, number, high) & low_mask
+    sha256, number = hashlib.sha256, int.from_bytes
+    for even, odd in rounds:
+        high ^= number(sha256(even + low.to_bytes(8, "big")).digest()[:8], "big") & high_mask
+        low ^= number(sha256(odd + high.to_bytes(8, "big")).digest()[:8], "big") & low_mask
     return high << low_bits | low
 
 
-def _round(key: bytes, number: int, half: int) -> int:
-    return int.from_bytes(hashlib.sha256(key + bytes((number,)) + half.to_bytes(8, "big")).digest()[:8], "big")
+@lru_cache(maxsize=64)
+def _rounds(key: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    """What each two rounds hash before a half: the key and the round's number."""
+    return tuple((key + bytes((number,)), key + bytes((number + 1,))) for number in range(0, ROUNDS, 2))

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from admission.redis_bond import RedisBond
-from admission.tickets import Kind
+from admission.tickets import Kind, client_digest
 
+ENTRANT_BYTES = 16  # of a client_id: what tells who joined
 ClaimDelay = Literal["paused", "full", "rate"]
 
 
@@ -140,8 +141,14 @@ class Line:
         answer = await self._bond.run(
             "join",
             handle.redis_identity,
-            keys(handle.room, handle.epoch, "line", "entrants"),
-            (str(handle.generation), client_id, str(entry_limit), str(number_limit)),
+            keys(handle.room, handle.epoch, "line", "entrants", "unsaved_entries"),
+            (
+                str(handle.generation),
+                client_digest(client_id)[:ENTRANT_BYTES],
+                str(entry_limit),
+                str(number_limit),
+                client_id,
+            ),
         )
         match answer:
             case ["known" | "joined" as outcome, str(place)]:

@@ -10,10 +10,10 @@ from starlette.routing import Route
 
 from admission.admin import HANDS, Reset
 from admission.api import JoinBody
+from admission.openapi_answers import ANSWERS, COUNT, TEXT, reference
 from admission.recovery_api import RecoveredBody
 from admission.room_settings import RoomSettings
 from chassis.http import json_response
-from chassis.problems import PROBLEMS
 from chassis.settings import Settings
 
 _ROOM = {
@@ -22,6 +22,8 @@ _ROOM = {
     "required": True,
     "schema": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,39}$"},
 }
+_EPOCH = {"name": "epoch", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}}
+_ENTRY = {"name": "entry", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
 _BEFORE = {"name": "before", "in": "query", "schema": {"type": "integer", "minimum": 1}}
 _TICKET: list[dict[str, list[str]]] = [{"ticket": []}, {"ticketCookie": []}]
 _PROVEN: list[dict[str, list[str]]] = [{"ticket": [], "secret": []}, {"ticketCookie": [], "secretCookie": []}]
@@ -50,11 +52,11 @@ def openapi_document(server_url: str) -> dict[str, Any]:
             "description": "The line: rooms, tickets, passes, the gate.",
         },
         "servers": [{"url": server_url}],
-        "paths": _buyer_paths() | _proxy_paths() | _operator_paths() | _key_paths(),
+        "paths": _buyer_paths() | _draw_paths() | _proxy_paths() | _operator_paths() | _key_paths(),
         "components": {
             "schemas": {
                 **schemas,
-                **_ANSWERS,
+                **ANSWERS,
                 "Room": _room(schemas["RoomSettings"]),
                 "SomeSettings": _some(schemas["RoomSettings"]),
             },
@@ -136,6 +138,27 @@ def _recovery_paths() -> dict[str, Any]:
     }
 
 
+def _draw_paths() -> dict[str, Any]:
+    leaves = _call("The leaves of the tree, 32 bytes each, once its root stands", {}, "get-draw-leaves")
+    octets = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+    leaves["responses"]["200"] = {"description": "The leaves in the order of entries", "content": octets}
+    return {
+        "/rooms/{room}/draw": {
+            "parameters": [_ROOM, _EPOCH],
+            "get": _call("The draw's proof, as far as it has come", {200: ("The proof", "Draw")}, "get-draw"),
+        },
+        "/rooms/{room}/draw/leaves": {"parameters": [_ROOM, _EPOCH], "get": leaves},
+        "/rooms/{room}/draw/entries/{entry}": {
+            "parameters": [_ROOM, _ENTRY, _EPOCH],
+            "get": _call(
+                "An entry's leaf, its path to the root, and its place",
+                {200: ("The entry", "DrawEntry")},
+                "get-draw-entry",
+            ),
+        },
+    }
+
+
 def _proxy_paths() -> dict[str, Any]:
     dialect = {"name": "dialect", "in": "query", "required": True, "schema": {"enum": ["nginx", "caddy"]}}
     answers: Mapping[int, tuple[str, str | None]] = {
@@ -205,7 +228,7 @@ def _operator_paths() -> dict[str, Any]:
 def _key_paths() -> dict[str, Any]:
     key: list[dict[str, list[str]]] = [{"key": []}]
     purpose = {"name": "purpose", "in": "path", "required": True, "schema": {"enum": ["pass", "ticket"]}}
-    kid = {"name": "kid", "in": "path", "required": True, "schema": _TEXT}
+    kid = {"name": "kid", "in": "path", "required": True, "schema": TEXT}
     return {
         "/admin/signing-keys": {
             "get": _call(
@@ -252,7 +275,7 @@ def _call(
         "security": security or [],
     }
     if body is not None:
-        call["requestBody"] = {"required": True, "content": {"application/json": {"schema": _ref(body)}}}
+        call["requestBody"] = {"required": True, "content": {"application/json": {"schema": reference(body)}}}
     return call
 
 
@@ -260,7 +283,7 @@ def _response(description: str, schema: str | None) -> dict[str, Any]:
     if schema is None:
         return {"description": description}
     media = "application/problem+json" if schema == "Problem" else "application/json"
-    return {"description": description, "content": {media: {"schema": _ref(schema)}}}
+    return {"description": description, "content": {media: {"schema": reference(schema)}}}
 
 
 def _problem_response() -> dict[str, Any]:
@@ -282,108 +305,9 @@ def _security_schemes() -> dict[str, Any]:
 
 def _room(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What GET answers: the settings, and the room's name and epoch."""
-    properties = {"name": _TEXT, "epoch": _COUNT, **settings["properties"]}
+    properties = {"name": TEXT, "epoch": COUNT, **settings["properties"]}
     return {**settings, "title": "Room", "properties": properties, "required": list(properties)}
 
 
 def _some(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, "title": "SomeSettings", "required": [], "minProperties": 1}
-
-
-def _ref(name: str) -> dict[str, str]:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _object(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    return {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
-
-
-_MOMENT = {"type": "string", "format": "date-time"}
-_MOMENT_OR_NULL = {"type": ["string", "null"], "format": "date-time"}
-_COUNT = {"type": "integer", "minimum": 0}
-_COUNT_OR_NULL = {"type": ["integer", "null"], "minimum": 0}
-_TEXT = {"type": "string"}
-_PHASE = {"enum": ["draft", "prequeue", "standby", "open", "paused", "closed"]}
-_LINE = {"enum": ["reachable", "away"]}
-
-_ANSWERS: dict[str, Any] = {
-    "Problem": _object(
-        {"type": _TEXT, "title": _TEXT, "status": _COUNT, "code": {"enum": sorted(PROBLEMS)}, "detail": _TEXT},
-        {"request_id": _TEXT},
-    ),
-    "Ticket": _object(
-        {"ticket": _TEXT, "ticket_id": _TEXT, "phase": _PHASE, "server_time": _MOMENT},
-        {"entry": _COUNT, "number": _COUNT},
-    ),
-    "Place": _object(
-        {
-            "state": {"enum": ["entered", "waiting", "called", "admitted", "missed", "ended"]},
-            "place": _COUNT_OR_NULL,
-            "ahead": _COUNT_OR_NULL,
-            "wait_seconds": {"type": ["array", "null"], "items": _COUNT, "minItems": 2, "maxItems": 2},
-            "poll_after_seconds": {"type": "number"},
-            "turn_ends_at": _MOMENT_OR_NULL,
-            "pass_expires_at": _MOMENT_OR_NULL,
-            "line": _LINE,
-            "server_time": _MOMENT,
-        }
-    ),
-    "Pass": _object({"pass": _TEXT, "expires_at": _MOMENT, "server_time": _MOMENT}),
-    "Status": _object(
-        {
-            "room": _TEXT,
-            "epoch": _COUNT,
-            "title": _TEXT,
-            "method": {"enum": ["draw", "fifo", "passthrough", "reject"]},
-            "phase": _PHASE,
-            "prequeue_at": _MOMENT_OR_NULL,
-            "opens_at": _MOMENT_OR_NULL,
-            "closes_at": _MOMENT_OR_NULL,
-            "serving": {"type": ["object", "null"]},
-            "called": _COUNT,
-            "issued": _COUNT,
-            "active": _COUNT_OR_NULL,
-            "admitted": _COUNT_OR_NULL,
-            "passed_through": _COUNT_OR_NULL,
-            "rate_per_minute": _COUNT,
-            "paused": {"type": "boolean"},
-            "message": {"type": ["string", "null"]},
-            "sold_out": {"type": ["boolean", "null"]},
-            "draw": {"type": ["object", "null"]},
-            "line": _LINE,
-            "as_of": _MOMENT,
-        }
-    ),
-    "RecoveryCode": _object({"code": _TEXT, "expires_at": _MOMENT, "url": {"type": "string", "format": "uri"}}),
-    "SigningKeys": _object({"keys": {"type": "array", "items": _ref("SigningKey")}}),
-    "SigningKey": _object(
-        {
-            "kid": _TEXT,
-            "purpose": {"enum": ["pass", "ticket"]},
-            "state": {"enum": ["next", "current", "retired", "revoked"]},
-            "created_at": _MOMENT,
-            "activates_at": _MOMENT_OR_NULL,
-            "retired_at": _MOMENT_OR_NULL,
-            "revoked_at": _MOMENT_OR_NULL,
-        }
-    ),
-    "Actions": _object(
-        {
-            "actions": {
-                "type": "array",
-                "items": _object(
-                    {
-                        "id": _COUNT,
-                        "at": _MOMENT,
-                        "actor": _TEXT,
-                        "action": _TEXT,
-                        "room": {"type": ["string", "null"]},
-                        "detail": {"type": "object"},
-                    }
-                ),
-            }
-        }
-    ),
-    "Rooms": _object({"rooms": {"type": "array", "items": _ref("Room")}}),
-    "KeySet": _object({"keys": {"type": "array", "items": {"type": "object"}}}),
-}

@@ -21,7 +21,7 @@ from admission.waiting_room import WaitingRoom
 from chassis.http import json_response
 from chassis.problems import Problem
 
-STATIC = {"waiting.css": "text/css", "waiting.js": "text/javascript"}
+STATIC = {"draw.js": "text/javascript", "waiting.css": "text/css", "waiting.js": "text/javascript"}
 PAGE_HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "

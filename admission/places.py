@@ -7,7 +7,7 @@ shares the place where the gap begins. Recording a gap can therefore only improv
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from admission.draw import draw_key, drawn_place
+from admission.draw import drawn_place
 from admission.tickets import Ticket
 
 
@@ -32,6 +32,11 @@ def dense(index: int, gaps: Sequence[Gap]) -> int:
     return index - below
 
 
+def in_gap(index: int, gaps: Sequence[Gap]) -> bool:
+    """Whether `index` lies in one of `gaps`."""
+    return any(gap.first <= index <= gap.last for gap in gaps)
+
+
 def gaps_length(gaps: Sequence[Gap]) -> int:
     """How many indices lie in `gaps`."""
     return sum(gap.last - gap.first + 1 for gap in gaps)
@@ -39,10 +44,10 @@ def gaps_length(gaps: Sequence[Gap]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A finished draw: `entries` places drawn with `secret`."""
+    """A finished draw: `entries` places drawn with `key`."""
 
     entries: int
-    secret: bytes
+    key: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,4 +83,4 @@ class Layout:
         if entries == 0:
             return 1
         entry = min(dense(ticket.index, self.entry_gaps), entries)
-        return drawn_place(draw_key(self.drawn.secret, self.room, self.epoch, entries), entries, entry)
+        return drawn_place(self.drawn.key, entries, entry)

@@ -139,7 +139,7 @@ def _hash(settings: RoomSettings, row: asyncpg.Record) -> list[str]:
         "numbers": str(row["numbers"]),
         "entry_limit": str(row["entry_limit"]),
         "number_limit": str(row["number_limit"]),
-        "entries_closed": "0" if row["ordered_by"] == "draw" else "1",
+        "entries_closed": "0" if row["ordered_by"] == "draw" and not row["entries_closed"] else "1",
         "passed_over": "0",
         "base": str(row["called"] + (CARRY_PLACES_MAX if begins else 0)),
         "called_max": str(row["called"]),

@@ -17,7 +17,7 @@ from chassis.database import read_text
 
 __all__ = ["LineAway", "RedisBond"]
 
-OPEN_BY_THEMSELVES = ("restore", "salvage", "tell_stock")
+OPEN_BY_THEMSELVES = ("remember", "restore", "salvage", "salvage_entries", "tell_stock")
 
 
 class RedisBond:
@@ -57,7 +57,7 @@ class RedisBond:
         verb: str,
         identity: str | None,
         keys: Sequence[str],
-        values: Sequence[str],
+        values: Sequence[str | bytes],
         *,
         may_be_absent: bool = False,
     ) -> list[Any]:

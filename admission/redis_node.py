@@ -59,7 +59,7 @@ class NodeBond:
             await self._renew()
 
     async def run(
-        self, text: str, digest: str, identity: str | None, keys: Sequence[str], values: Sequence[str]
+        self, text: str, digest: str, identity: str | None, keys: Sequence[str], values: Sequence[str | bytes]
     ) -> list[Any]:
         """Run a script on the life called `identity`. Raises LineAway; it may then have taken effect all the same."""
         client = self._client

@@ -15,6 +15,7 @@ from chassis.http import invalid_fields
 from chassis.problems import Problem
 
 ACTIONS_MAX = 200
+COMMITTED_MS = 5_000  # before the pre-queue: time for a changed commitment to be made and seen before anybody enters
 OPENED = ("open", "paused", "closed")
 
 
@@ -108,6 +109,8 @@ class Rooms:
                 if refused:
                     raise invalid_fields(refused)
             epoch = await connection.fetchval(read_text("admission", "sql", "put_room.sql"), name, _json(settings))
+            if before is not None and before.settings.beacon != settings.beacon:
+                await connection.execute(read_text("admission", "sql", "withdraw_commitment.sql"), name, epoch)
             old = {} if before is None else msgspec.to_builtins(before.settings)
             new = msgspec.to_builtins(settings)
             changed = {field: value for field, value in new.items() if field not in old or old[field] != value}
@@ -137,6 +140,10 @@ def refusals(present: RoomSettings, wanted: RoomSettings, standing: Standing, no
     ordered = standing.ordered_by
     if ordered is not None and wanted.method in ("draw", "fifo") and wanted.method != ordered:
         refused.append(("/method", f"places are given by {ordered} until the room is reset"))
+    if wanted.beacon != present.beacon and ordered is not None:
+        soon_ms = now_ms + COMMITTED_MS
+        if phase_of(present, soon_ms) != "draft" or phase_of(wanted, soon_ms) != "draft":
+            refused.append(("/beacon", "the draw is committed to what it was when its pre-queue began"))
     if standing.opened or phase_of(present, now_ms) in OPENED:
         for field, why in (("prequeue_at", "its pre-queue is over"), ("opens_at", "that stands")):
             if getattr(wanted, field) != getattr(present, field):

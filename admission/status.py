@@ -51,14 +51,9 @@ def moment(unix_ms: float) -> str:
 
 
 def _draw(view: View) -> dict[str, object] | None:
-    if view.ordered_by != "draw" or view.commitment is None:
+    if view.ordered_by != "draw" or view.draw is None:
         return None
-    drawn = view.layout.drawn
-    return {
-        "commitment": view.commitment.hex(),
-        "entries": None if drawn is None else drawn.entries,
-        "secret": None if drawn is None else drawn.secret.hex(),
-    }
+    return view.draw.document()
 
 
 def _optional(at: datetime | None) -> str | None:

@@ -18,7 +18,7 @@ import msgspec
 Kind = Literal["entry", "number"]
 Refusal = Literal["malformed", "unknown-key", "revoked-key", "forged", "wrong-room", "old-epoch"]
 
-CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{43}")
+CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")  # the only way to write 32 bytes
 SECRET_BYTES = 32
 TOKEN_CHARACTERS_MAX = 512
 _FORM = re.compile(
@@ -123,6 +123,11 @@ def new_secret() -> str:
 def client_id_of(secret: str) -> str:
     """The client_id that `secret` proves: base64url(SHA-256(secret)), 43 characters."""
     return _text(hashlib.sha256(secret.encode()).digest())
+
+
+def client_digest(client_id: str) -> bytes:
+    """The 32 bytes that a client_id writes."""
+    return base64.urlsafe_b64decode(client_id + "=")
 
 
 def proves(secret: str, ticket: Ticket) -> bool:

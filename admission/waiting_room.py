@@ -11,6 +11,7 @@ from admission.line import Closed, Delayed, Early, Ended, Granted, Handle, Joine
 from admission.metrics import CLAIMS, JOINS
 from admission.passes import Pass, pass_id
 from admission.redis_bond import LineAway
+from admission.restoring import Restorer
 from admission.standing import Place, may_be_reached, queued, reached
 from admission.tickets import Ticket
 from admission.trust import Trust
@@ -42,12 +43,13 @@ class Admitted:
 class WaitingRoom:
     """The verbs of all rooms, as one worker offers them."""
 
-    def __init__(self, pool: Pool, line: Line, book: Book, keyring: Keyring, trust: Trust) -> None:
+    def __init__(self, pool: Pool, line: Line, book: Book, keyring: Keyring, trust: Trust, restorer: Restorer) -> None:
         self._pool = pool
         self._line = line
         self._book = book
         self._keyring = keyring
         self._trust = trust
+        self._restorer = restorer
 
     async def join(self, view: View, client_id: str, shown: Ticket | None) -> Entered:
         """A place for `client_id`; whoever shows its ticket, or joined before, gets the same place.
@@ -56,6 +58,7 @@ class WaitingRoom:
         """
         keys = self._keyring.ticket_keys
         if shown is not None and shown.client_id == client_id:
+            await self._restorer.restore(view, shown)
             return Entered(shown, keys.sign(shown), repeated=True)
         joined = await self._number(view, client_id)
         ticket = Ticket(view.room.name, view.room.epoch, joined.kind, joined.index, int(view.now_ms / 1000), client_id)
@@ -64,6 +67,7 @@ class WaitingRoom:
 
     async def place(self, view: View, ticket: Ticket) -> Place:
         """Where the ticket stands. Answers from the ticket alone while Redis is away."""
+        await self._restorer.restore(view, ticket)
         place = view.layout.place_of(ticket)
         if place is None or not may_be_reached(view, place):
             return queued(view, place)

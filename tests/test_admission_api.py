@@ -125,7 +125,6 @@ async def test_operators_put_rooms_and_get_their_defaults_back(settings: Setting
         assert wrong.json()["errors"][0]["pointer"] == "/rate_per_minute"
         await world.shows("line", "reachable")
         method = await world.http.put(address, json={**echoed, "method": "fifo"}, headers=operator)
-        assert method.status_code == 422, method.text
         assert (method.status_code, method.json()["errors"][0]["pointer"]) == (422, "/method")
         bad_name = await world.http.put("/admin/rooms/Caf%C3%A9", json={}, headers=operator)
         assert bad_name.status_code == 422

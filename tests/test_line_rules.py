@@ -77,7 +77,7 @@ def test_tickets_outside_gaps_have_places_of_their_own_without_holes(steps: list
 
 
 def test_an_entry_lost_in_a_gap_still_has_a_place() -> None:
-    layout = Layout("onsale", 1, Drawn(3, b"s" * 32), entry_gaps=(Gap(4, 1000),))
+    layout = Layout("onsale", 1, Drawn(3, KEY), entry_gaps=(Gap(4, 1000),))
     ticket = Ticket("onsale", 1, "entry", 17, 0, client_id_of(new_secret()))
     place = layout.place_of(ticket)
     assert place is not None

@@ -1,5 +1,5 @@
 -- Record how far a line has come and may come, before Redis acts on it.
--- $1 room, $2 epoch, $3 generation, $4 the leader's term, $5 entries and $6 numbers issued, $7 called, $8 over, $9 the
+-- $1 room, $2 epoch, $3 generation, $4 the leader's term, $5 the entry up to which all are kept, $6 numbers issued, $7 called, $8 over, $9 the
 -- turn clock in ms, $10 whether the room is open.
 -- Answers true, or no row for a leader whose term or generation has passed.
 -- Safe under races: judged on the locked row; nothing recorded ever goes back.

@@ -55,17 +55,20 @@ CREATE TRIGGER operator_actions_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON line
     FOR EACH STATEMENT EXECUTE FUNCTION line.refuse_change();
 
 -- The draw's stages, each with its moment: entries closed, root, beacon, order and secret (closed_at).
--- The root is that of the Merkle tree over the entries' leaves.
+-- The root is that of the Merkle tree over the entries' leaves. `secret` holds the draw's 32 bytes followed by the root and
+-- the beacon's value, so that a worker of the version before works out the same places from it.
 CREATE TABLE line.entries (
     room      text    NOT NULL,
     epoch     integer NOT NULL,
     entry     bigint  NOT NULL,
     client_id bytea   NOT NULL,  -- of the first device: the leaf is worked out from it
+    late      boolean NOT NULL DEFAULT false,  -- rebuilt from its ticket after the close: no leaf of the tree
     CONSTRAINT entries_pkey PRIMARY KEY (room, epoch, entry),
     CONSTRAINT entry_is_positive CHECK (entry >= 1),
     CONSTRAINT entry_client_is_a_digest CHECK (octet_length(client_id) = 32)
 );
 ALTER TABLE line.draws
+    ADD COLUMN leaves_restored   integer NOT NULL DEFAULT 0,  -- how many were rebuilt from tickets before the close
     ADD COLUMN last_entry        bigint,       -- the last entry issued, gaps counted
     ADD COLUMN entries_closed_at timestamptz,
     ADD COLUMN root              bytea,
@@ -74,7 +77,25 @@ ALTER TABLE line.draws
     ADD COLUMN beacon_value      bytea,
     ADD COLUMN beacon_at         timestamptz,
     ADD COLUMN beacon_missed     boolean NOT NULL DEFAULT false,
-    ADD CONSTRAINT draw_root_is_sha256 CHECK (octet_length(root) = 32);
+    ADD CONSTRAINT draw_root_is_sha256 CHECK (octet_length(root) = 32),
+    ADD CONSTRAINT draw_beacon_value_is_sha256 CHECK (octet_length(beacon_value) = 32),
+    ADD CONSTRAINT draw_closes_its_entries_whole CHECK ((entries_closed_at IS NULL) = (last_entry IS NULL)),
+    ADD CONSTRAINT draw_root_follows_the_close CHECK ((root IS NULL) = (root_at IS NULL) AND root_at >= entries_closed_at),
+    ADD CONSTRAINT draw_beacon_follows_the_root CHECK ((beacon_at IS NULL) OR beacon_at >= root_at);
+
+-- The tree's leaves in chunks of 1,024, kept as entries come, each with the root of its subtree: what is public of a draw.
+CREATE TABLE line.leaf_chunks (
+    room   text    NOT NULL,
+    epoch  integer NOT NULL,
+    chunk  bigint  NOT NULL,
+    leaves bytea   NOT NULL,
+    root   bytea   NOT NULL,
+    CONSTRAINT leaf_chunks_pkey PRIMARY KEY (room, epoch, chunk),
+    CONSTRAINT leaf_chunk_belongs_to_a_draw FOREIGN KEY (room, epoch) REFERENCES line.draws (room, epoch),
+    CONSTRAINT leaf_chunk_is_bounded CHECK (octet_length(leaves) BETWEEN 32 AND 32768 AND octet_length(leaves) % 32 = 0),
+    CONSTRAINT leaf_chunk_root_is_sha256 CHECK (octet_length(root) = 32)
+);
+ALTER TABLE line.leaf_chunks ALTER COLUMN leaves SET STORAGE EXTERNAL;  -- hashes do not compress
 
 -- Tickets, devices and identities that no longer count. Read by every worker each second, as revoked passes are.
 CREATE TABLE line.revoked_tickets (
