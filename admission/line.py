@@ -6,7 +6,7 @@ from typing import Literal
 from admission.redis_bond import RedisBond
 from admission.tickets import Kind, client_digest
 
-ENTRANT_BYTES = 16  # of a client_id: what tells who joined
+ENTRANT_BYTES = 20  # of a client_id: what tells who joined
 ClaimDelay = Literal["paused", "full", "rate"]
 
 

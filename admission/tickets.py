@@ -115,6 +115,17 @@ def key_named(token: str) -> str | None:
     return None if form is None else form["kid"]
 
 
+def read_unverified(token: str) -> Ticket:
+    """What a token says, its MAC unchecked: for its owner, who has no key. Raises TicketRefused."""
+    form = _FORM.fullmatch(token) if len(token) <= TOKEN_CHARACTERS_MAX else None
+    if form is None:
+        raise TicketRefused("malformed")
+    try:
+        return read_words(base64.urlsafe_b64decode(form["body"] + "=="))
+    except (msgspec.MsgspecError, ValueError):
+        raise TicketRefused("malformed") from None
+
+
 def new_secret() -> str:
     """A client's secret, 256 random bits in base64url."""
     return secrets.token_urlsafe(SECRET_BYTES)

@@ -1,7 +1,6 @@
 """The draw's pure rules: the tree over its entries, its proof, and what a changed proof gives away."""
 
 import hashlib
-from datetime import UTC, datetime, timedelta
 from itertools import product
 
 import msgspec
@@ -13,7 +12,6 @@ from admission.draw import commitment, draw_key, drawn_place
 from admission.merkle import (
     CHUNK_LEAVES,
     EMPTY_LEAF,
-    chunk_leaves,
     chunk_length,
     chunks_of,
     includes,
@@ -21,17 +19,12 @@ from admission.merkle import (
     levels,
     path,
     root,
-    split,
 )
 from admission.places import Gap, gaps_length
 from admission.proofs import Finding, Proof, place_of, proof_document, verify, verify_ticket, whole_order
 from admission.room_settings import Beacon
-from admission.stages import Draw, beacon_words
-from admission.tickets import client_digest, client_id_of
-
-BEGAN = datetime(2026, 5, 1, 10, tzinfo=UTC)
-BEACON = Beacon("https://beacon.example/chain", 4_711, "without")
-SECRET = b"s" * 32
+from admission.stages import Draw
+from tests.draw_world import BEACON, BEGAN, SECRET, client, drawn_proof
 
 
 def tree_by_definition(leaves: list[bytes]) -> bytes:
@@ -113,44 +106,6 @@ def test_neighbours_do_not_stay_neighbours() -> None:
 @settings(max_examples=25, deadline=None)
 def test_every_place_is_given_once_for_any_key(key: bytes, entries: int) -> None:
     assert sorted(drawn_place(key, entries, entry) for entry in range(1, entries + 1)) == list(range(1, entries + 1))
-
-
-def client(entry: int) -> bytes:
-    return client_digest(client_id_of(f"secret {entry}"))
-
-
-def drawn_proof(
-    last_entry: int = 2_500,
-    gaps: tuple[Gap, ...] = (Gap(40, 60), Gap(2_000, 2_010)),
-    beacon: Beacon | None = BEACON,
-    missed: bool = False,
-) -> tuple[Proof, bytes]:
-    """A whole draw, and its leaves."""
-    lost = {entry for gap in gaps for entry in range(gap.first, gap.last + 1)}
-    clients = {entry: client(entry) for entry in range(1, last_entry + 1) if entry not in lost}
-    chunks = [
-        chunk_leaves("onsale", 2, chunk, chunk_length(last_entry, chunk), clients)
-        for chunk in range(chunks_of(last_entry))
-    ]
-    root_hash = root([root(split(chunk)) for chunk in chunks])
-    value = hashlib.sha256(b"beacon").digest() if beacon is not None and not missed else None
-    draw = Draw(
-        commitment=commitment(SECRET, "onsale", 2, beacon_words(beacon)),
-        committed_at=BEGAN,
-        beacon=beacon,
-        last_entry=last_entry,
-        entries_closed_at=BEGAN + timedelta(hours=1),
-        root=root_hash,
-        root_at=BEGAN + timedelta(hours=1, milliseconds=3),
-        beacon_value=value,
-        beacon_at=None if beacon is None else BEGAN + timedelta(hours=1, seconds=61),
-        beacon_missed=missed,
-        entries=last_entry - gaps_length(gaps),
-        material=SECRET + root_hash + (value or b""),
-        drawn_at=BEGAN + timedelta(hours=1, seconds=62),
-    )
-    document = proof_document("onsale", 2, draw, gaps, [41])
-    return msgspec.json.decode(msgspec.json.encode(document), type=Proof), b"".join(chunks)
 
 
 def failed(findings: list[Finding]) -> list[str]:

@@ -1,9 +1,9 @@
 -- Join the line: an entry before the entries close, a number after.
 -- KEYS[1] {room}:line      hash: counters entries, numbers and their limits; entries_closed.
--- KEYS[2] {room}:entrants  hash, the first 16 bytes of the client_id -> 'e12' or 'n12', no expiry: who joined, one place for
---   each client. Two clients with the same 16 bytes cannot be made, and a ticket counts only with its own secret anyway.
+-- KEYS[2] {room}:entrants  hash, the first 20 bytes of the client_id -> 'e12' or 'n12', no expiry: who joined, one place for
+--   each client. Two clients with the same 20 bytes cannot be made.
 -- KEYS[3] {room}:unsaved_entries  list 'entry client_id': entries that Postgres has not got yet, in their order.
--- ARGV[1] generation, ARGV[2] those 16 bytes, ARGV[3] and ARGV[4] the entry and number limits the caller knows from Postgres,
+-- ARGV[1] generation, ARGV[2] those 20 bytes, ARGV[3] and ARGV[4] the entry and number limits the caller knows from Postgres,
 -- ARGV[5] client_id in base64url.
 -- Answers {'known', 'e12'} for a client who joined before, {'joined', 'e12'}, {'not-yet'} before the pre-queue,
 --   {'closed'} after the sale, {'rejecting'}, {'full'}, or {'limit', 'e' or 'n', limit}: raise that limit in Postgres and ask again.

@@ -14,9 +14,13 @@ from admission.admin import HANDS
 from admission.room_settings import read_settings
 from admission.rooms import Room, Rooms
 from fairgate.cli.books import DEFAULT_DATA, DataOption, JsonOption, fail, open_books, run
+from fairgate.cli.verify_draw import verify_draw
 
 ACTOR = "command line"
 app = typer.Typer(help="Set up and look at waiting rooms.", no_args_is_help=True)
+app.command(
+    epilog="Example: fairgate room verify-draw https://shop.example/.fairgate/rooms/onsale/draw --ticket ticket.txt"
+)(verify_draw)
 
 
 @app.command(epilog="Example: fairgate room put onsale room.json")
