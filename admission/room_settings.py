@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -110,6 +111,8 @@ def check_relations(settings: RoomSettings) -> None:
         errors.append(("/rate_min_per_minute", "must not be above rate_per_minute"))
     if settings.beacon is not None and settings.method == "fifo":
         errors.append(("/beacon", "only a draw has a beacon"))
+    if settings.beacon is not None and not _may_be_asked(settings.beacon.source):
+        errors.append(("/beacon/source", "must be https, or http on this machine itself"))
     if settings.standby_above_per_minute is not None and settings.method == "draw":
         errors.append(("/standby_above_per_minute", "a draw cannot stand by: use the method fifo"))
     if settings.prequeue_at is not None and settings.opens_at is None:
@@ -124,6 +127,14 @@ def check_relations(settings: RoomSettings) -> None:
             errors.append(("/turn_seconds", "a turn must not be longer than the sale"))
     if errors:
         raise invalid_fields(errors)
+
+
+def _may_be_asked(source: str) -> bool:
+    try:
+        address = urlsplit(source)
+        return address.scheme == "https" or address.hostname in ("127.0.0.1", "::1", "localhost")
+    except ValueError:
+        return False
 
 
 def phase_of(settings: RoomSettings, now_ms: float, *, dormant: bool = False) -> Phase:

@@ -272,6 +272,11 @@ def test_cloudflares_names_work_and_never_twice() -> None:
         ({"method": "lottery"}, "/method"),
         ({"rate_min_per_minute": 90}, "/rate_min_per_minute"),
         ({"method": "draw", "standby_above_per_minute": 9}, "/standby_above_per_minute"),
+        ({"method": "fifo", "beacon": {"source": "https://beacon.example", "round": 1}}, "/beacon"),
+        ({"beacon": {"source": "http://beacon.example", "round": 1}}, "/beacon/source"),
+        ({"beacon": {"source": "http://localhost.evil.example", "round": 1}}, "/beacon/source"),
+        ({"beacon": {"source": "https://[", "round": 1}}, "/beacon/source"),
+        ({"beacon": {"source": "https://beacon.example", "round": 0}}, "/beacon/round"),
     ],
 )
 def test_settings_that_cannot_hold_are_refused_by_field(fields: dict[str, object], pointer: str) -> None:

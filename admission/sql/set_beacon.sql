@@ -10,11 +10,11 @@ WITH progress AS (
     FOR UPDATE
 )
 UPDATE line.draws AS draw
-SET beacon_value = $5, beacon_missed = $5::bytea IS NULL, beacon_at = clock_timestamp()
+SET beacon_value = $5::bytea, beacon_missed = $5::bytea IS NULL, beacon_at = clock_timestamp()
 FROM progress
 WHERE draw.room = progress.room AND draw.epoch = progress.epoch
   AND draw.root IS NOT NULL AND draw.beacon IS NOT NULL AND draw.beacon_at IS NULL
-  AND ($5 IS NOT NULL OR (
+  AND ($5::bytea IS NOT NULL OR (
       draw.beacon ->> 'fallback' = 'without'
       AND draw.entries_closed_at + make_interval(secs => $6::double precision) < clock_timestamp()
   ))
