@@ -13,7 +13,9 @@ from admission.tickets import client_digest
 from chassis.database import Pool, read_text
 
 BATCH_ENTRIES = 5_000
-STEP_BATCHES_MAX = 10  # what one step of one room may move, so that other rooms' steps are not kept waiting
+# What one step of one room may move, so that other rooms' steps are not kept waiting, nor the lease lost.
+STEP_BATCHES_MAX = 10
+RECOVERY_BATCHES_MAX = 30
 
 
 class Entries:
@@ -61,7 +63,7 @@ class Entries:
         last = await self._pool.fetchval(
             read_text("admission", "sql", "last_kept_entry.sql"), view.room.name, view.room.epoch
         )
-        for _ in range(STEP_BATCHES_MAX):
+        for _ in range(RECOVERY_BATCHES_MAX):
             if known >= last:
                 return True
             rows = await self.read(view, known + 1, known + BATCH_ENTRIES)

@@ -117,7 +117,7 @@ async def test_a_whole_draw_is_proven_from_public_files_alone(settings: Settings
 
 async def test_the_draw_waits_for_the_beacon_it_has_committed_to(settings: Settings, pool: Pool) -> None:
     async with beacon_source() as (source, address), line_world(settings, pool) as world:
-        await world.put(opens_at=soon(3), rate_per_minute=6_000, beacon={"source": address, "round": 77})
+        await world.put(opens_at=soon(3), rate_per_minute=6_000, beacon=Beacon(address, 77))
         buyers = await entered(world, 5)
         proof = await reaches(world, "root")
         late = await world.join()
@@ -150,9 +150,7 @@ async def test_a_draw_goes_on_without_its_beacon_where_it_said_so_and_the_proof_
     settings: Settings, pool: Pool
 ) -> None:
     async with beacon_source() as (_, address), line_world(settings, pool) as world:
-        await world.put(
-            opens_at=soon(3), rate_per_minute=6_000, beacon={"source": address, "round": 1, "fallback": "without"}
-        )
+        await world.put(opens_at=soon(3), rate_per_minute=6_000, beacon=Beacon(address, 1, "without"))
         await entered(world, 3)
         await reaches(world, "root")
         await pool.execute("ALTER TABLE line.draws DROP CONSTRAINT draw_root_follows_the_close")
@@ -331,3 +329,20 @@ async def lose(settings: Settings, world: LineWorld, buyers: list[Buyer]) -> Non
 
     await until(restored, "the loss is made good")
     await world.shows("line", "reachable")
+
+
+async def test_a_visitor_without_javascript_takes_part_in_the_draw_and_is_told_so(
+    settings: Settings, pool: Pool
+) -> None:
+    async with line_world(settings, pool) as world:
+        await world.put(opens_at=soon(4), rate_per_minute=60)
+        others = await entered(world, 3)
+        joined = await world.http.post(f"{ROOM}/tickets", data={"return": "/"})
+        assert joined.status_code == 303
+        page = await world.http.get(ROOM, headers={"Accept": "text/html"})
+        assert "You are in the draw" in page.text
+        proof = await reaches(world, "drawn")
+        assert proof.entries == 4
+        mine = (await world.http.get(ROOM)).json()["place"]["place"]
+        places = [place_of(proof, number_of(buyer)) for buyer in others]
+        assert sorted([mine, *(place or 0 for place in places)]) == [1, 2, 3, 4]
