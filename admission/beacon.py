@@ -106,5 +106,10 @@ async def _ask(beacon: Beacon) -> bytes | None:
         ):
             return await fetch_round(client, beacon)
     except (BeaconRefused, httpx.HTTPError, httpx.InvalidURL, OSError, TimeoutError) as error:
-        log.info("the beacon has not come", source=beacon.source, round=beacon.round, reason=str(error)[:200] or type(error).__name__)
+        log.info(
+            "the beacon has not come",
+            source=beacon.source,
+            round=beacon.round,
+            reason=str(error)[:200] or type(error).__name__,
+        )
         return None

@@ -65,7 +65,7 @@ class DrawApi:
         """200: all that is public of the draw as of now."""
         known = await self._find(request)
         document = proof_document(known.room, known.epoch, known.draw, known.gaps, known.restored)
-        return _cached(document, FOR_A_SECOND if known.draw.drawn_at is None else FOR_A_MINUTE)
+        return _cached(document, _age(request, FOR_A_SECOND if known.draw.drawn_at is None else FOR_A_MINUTE))
 
     async def leaves(self, request: Request) -> Response:
         """200: the tree's leaves, 32 bytes each, in the order of entries. Raises Problem not-found before the root stands."""
@@ -74,13 +74,13 @@ class DrawApi:
             raise Problem("not-found", "The leaves are published once the draw's root stands.")
         if self._downloads.locked():
             raise busy("Many are fetching the leaves at the moment. Try again shortly.", 5)
-        headers = {
-            "Content-Length": str(known.draw.last_entry * LEAF_BYTES),
-            "Cache-Control": FOR_GOOD,
-            "ETag": f'"{known.draw.root.hex()[:32]}"',
-        }
+        headers = {"Cache-Control": _age(request, FOR_GOOD), "ETag": f'"{known.draw.root.hex()[:32]}"'}
+        if headers["ETag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
         return StreamingResponse(
-            self._stream(known, known.draw.last_entry), media_type="application/octet-stream", headers=headers
+            self._stream(known, known.draw.last_entry),
+            media_type="application/octet-stream",
+            headers=headers | {"Content-Length": str(known.draw.last_entry * LEAF_BYTES)},
         )
 
     async def entry(self, request: Request) -> Response:
@@ -110,7 +110,7 @@ class DrawApi:
             "root": draw.root.hex(),
             "place": place,
         }
-        return _cached(document, FOR_A_SECOND if draw.drawn_at is None else FOR_GOOD)
+        return _cached(document, _age(request, FOR_A_SECOND if draw.drawn_at is None else FOR_GOOD))
 
     async def _stream(self, known: Known, last_entry: int) -> AsyncIterator[bytes]:
         async with self._downloads:
@@ -161,6 +161,11 @@ def _keep(kept: dict[tuple[str, int], T], name: tuple[str, int], value: T) -> No
     if len(kept) >= KEPT_MAX:
         del kept[next(iter(kept))]
     kept[name] = value
+
+
+def _age(request: Request, cache_control: str) -> str:
+    """How long an answer may be kept: only one that names its epoch longer than a second, since a reset changes the others."""
+    return cache_control if "epoch" in request.query_params else FOR_A_SECOND
 
 
 def _cached(document: object, cache_control: str) -> Response:

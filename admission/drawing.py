@@ -85,7 +85,8 @@ class Drawing:
             draw = await self._read(room)
         if draw.root is not None and draw.drawn_at is None and (draw.beacon is None or draw.beacon_at is not None):
             await self._draw(view, term, draw)
-        return None  # the next step reads what Postgres holds, as every worker does
+            draw = await self._read(room)
+        return draw.entries
 
     async def close(self) -> None:
         """Stop waiting for beacons."""

@@ -46,16 +46,16 @@ class Entries:
     async def salvage(self, view: View, term: int) -> bool:
         """Before a new generation: keep what this Redis still has of entries, and tell it who entered; whether all is done.
 
-        A part is done at each call. Once the entries are closed nobody can enter twice. Raises LineAway.
+        A part is done at each call. Once the entries are closed nobody can enter twice. Raises LineAway, also when another
+        Redis has come meanwhile.
         """
         if view.ordered_by != "draw" or (view.draw is not None and view.draw.entries_closed_at is not None):
             return True
         names = keys(view.room.name, view.room.epoch, "line", "unsaved_entries", "remembered")
+        identity = self._bond.identity_of(view.room.name)
         at = known = 0
         while True:
-            _, known, *unsaved = await self._bond.run(
-                "salvage_entries", self._bond.identity_of(view.room.name), names, (str(at), str(BATCH_ENTRIES))
-            )
+            _, known, *unsaved = await self._bond.run("salvage_entries", identity, names, (str(at), str(BATCH_ENTRIES)))
             if not unsaved:
                 break
             await self._save(view, unsaved)
@@ -65,10 +65,12 @@ class Entries:
         )
         for _ in range(RECOVERY_BATCHES_MAX):
             if known >= last:
-                return True
+                break
             rows = await self.read(view, known + 1, known + BATCH_ENTRIES)
             known += BATCH_ENTRIES
-            await self._remember(view, term, rows, str(known))
+            await self._remember(view, identity, term, rows, str(known))
+        if identity != self._bond.identity_of(view.room.name):
+            raise LineAway("another Redis has come")
         return bool(known >= last)
 
     async def remember_one(self, view: View, entry: int, client_id: bytes) -> None:
@@ -101,13 +103,15 @@ class Entries:
         )
         return entries[-1]
 
-    async def _remember(self, view: View, term: int, rows: list[asyncpg.Record], through: str) -> None:
+    async def _remember(
+        self, view: View, identity: str | None, term: int, rows: list[asyncpg.Record], through: str
+    ) -> None:
         values: list[str | bytes] = [str(term), through]
         for row in rows:
             values += [row["client_id"][:ENTRANT_BYTES], str(row["entry"])]
         answer = await self._bond.run(
             "remember",
-            self._bond.identity_of(view.room.name),
+            identity,
             keys(view.room.name, view.room.epoch, "line", "entrants", "remembered"),
             values,
         )

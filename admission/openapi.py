@@ -141,6 +141,7 @@ def _recovery_paths() -> dict[str, Any]:
 def _draw_paths() -> dict[str, Any]:
     leaves = _call("The leaves of the tree, 32 bytes each, once its root stands", {}, "get-draw-leaves")
     octets = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+    leaves["responses"]["304"] = {"description": "Unchanged"}
     leaves["responses"]["200"] = {"description": "The leaves in the order of entries", "content": octets}
     return {
         "/rooms/{room}/draw": {

@@ -265,11 +265,19 @@ async def test_a_reset_keeps_the_earlier_proof_public(settings: Settings, pool: 
         await entered(world, 3)
         before = await reaches(world, "drawn")
         leaves = await leaves_of(world)
+        unnamed = {
+            path: (await world.http.get(f"{ROOM}/{path}")).headers["cache-control"]
+            for path in ("draw", "draw/leaves", "draw/entries/1")
+        }
         await Rooms(pool).reset("onsale", 1, actor="test")
         await world.shows("epoch", 2)
         assert await proof_of(world, 1) == before
         assert (await world.http.get(f"{ROOM}/draw/leaves?epoch=1")).content == leaves
         assert (await world.http.get(f"{ROOM}/draw/entries/1?epoch=1")).json()["epoch"] == 1
+        for path in ("draw", "draw/leaves", "draw/entries/1"):  # what a cache keeps for long names its epoch
+            named = await world.http.get(f"{ROOM}/{path}?epoch=1")
+            assert "max-age=1," not in named.headers["cache-control"]
+            assert "max-age=1," in unnamed[path]
 
         async def begun() -> bool:
             answer = await world.http.get(f"{ROOM}/draw")

@@ -101,7 +101,9 @@ def _fetch(address: str) -> tuple[bytes, bytes | None]:
             fail(f"{address} has no proof of a draw.")
         length = 0
         with suppress(msgspec.MsgspecError):  # the caller says what is wrong with it
-            length = (msgspec.json.decode(body, type=Proof).last_entry or 0) * LEAF_BYTES
+            proof = msgspec.json.decode(body, type=Proof)
+            length = (proof.last_entry or 0) * LEAF_BYTES
+            url = url.copy_merge_params({"epoch": proof.epoch})
         leaves = _get(
             client, url.copy_with(path=f"{url.path.rstrip('/')}/leaves"), min(length, ENTRIES_MAX * LEAF_BYTES)
         )

@@ -67,6 +67,7 @@ CREATE TABLE line.entries (
     CONSTRAINT entry_is_positive CHECK (entry >= 1),
     CONSTRAINT entry_client_is_a_digest CHECK (octet_length(client_id) = 32)
 );
+CREATE INDEX late_entries ON line.entries (room, epoch, entry) WHERE late;
 ALTER TABLE line.draws
     ADD COLUMN leaves_restored   integer NOT NULL DEFAULT 0,  -- how many were rebuilt from tickets before the close
     ADD COLUMN last_entry        bigint,       -- the last entry issued, gaps counted
