@@ -94,6 +94,11 @@ async def test_a_next_key_verifies_everywhere_before_it_signs_and_the_old_one_af
         assert (await other.place(before))["state"] == "admitted"
         retired = next(key for key in await keys.list() if key.kid == old.kid)
         assert retired.state == "retired"
+        renewed = await world.http.post(
+            "/rooms/onsale/tickets", json={"client_id": before.client_id}, headers={"Fairgate-Ticket": before.ticket}
+        )
+        assert (renewed.status_code, renewed.json()["ticket_id"]) == (200, before.ticket_id)
+        assert kid_of(renewed.json()["ticket"]) == (await current(keys, "ticket")).kid
 
 
 async def test_rotating_while_a_key_waits_answers_that_key(settings: Settings, pool: Pool) -> None:
