@@ -21,7 +21,8 @@ from admission.waiting_room import Admitted, Entered, WaitingRoom
 from chassis.http import decode_json, invalid_fields, json_response, read_json
 from chassis.problems import Problem
 
-STATUS_SECONDS = 0.5  # a document is made at most this often for each room; caches keep it for a second
+# A cache may show a document for two seconds at most, the second one while it fetches the next.
+STATUS_CACHING = "public, max-age=1, s-maxage=1, stale-while-revalidate=1"
 
 
 class JoinBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,7 +46,7 @@ class LineApi:
         self._credentials = credentials
         self._cookies = cookies
         self._prefix = prefix
-        self._documents: dict[str, tuple[float, bytes, str]] = {}
+        self._documents: dict[str, tuple[View, bytes, str]] = {}
 
     def routes(self) -> list[Route]:
         """The routes below the prefix."""
@@ -71,15 +72,14 @@ class LineApi:
         return json_response(ticket_document(view, entered), 200 if entered.repeated else 201)
 
     async def status(self, request: Request) -> Response:
-        """The public document; the same bytes for everybody for a second."""
+        """The public document; the same bytes for everybody until the book is read again."""
         view = await self._book.view(request.path_params["room"])
-        made_at, body, tag = self._documents.get(view.room.name, (0.0, b"", ""))
-        now = time.monotonic()
-        if now - made_at > STATUS_SECONDS:
+        made_of, body, tag = self._documents.get(view.room.name, (None, b"", ""))
+        if made_of is not view:
             body = orjson.dumps(status_document(view))
             tag = f'"{hashlib.sha256(body).hexdigest()[:24]}"'
-            self._documents[view.room.name] = (now, body, tag)
-        headers = {"ETag": tag, "Cache-Control": "public, max-age=1, s-maxage=1, stale-while-revalidate=5"}
+            self._documents[view.room.name] = (view, body, tag)
+        headers = {"ETag": tag, "Cache-Control": STATUS_CACHING}
         if tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         return Response(body, media_type="application/json", headers=headers)

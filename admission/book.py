@@ -15,8 +15,10 @@ import structlog
 
 from admission.draw import draw_key
 from admission.line import Figures, Handle, Line
+from admission.outflow import UNSEEN, Outflow, Reading
 from admission.places import Drawn, Gap, Layout
 from admission.redis_bond import LineAway, RedisBond
+from admission.room_settings import phase_of
 from admission.rooms import Room, room_of
 from admission.stages import Draw, draw_of
 from admission.tickets import Kind
@@ -31,7 +33,8 @@ UNKNOWN_ROOM_SECONDS = 0.2
 class View:
     """A room as this worker knows it. `handle` is None before a leader has begun the room.
 
-    `figures` were read at `figures_at` (this process's monotonic clock); `reachable` says whether Redis answered last time.
+    `figures` were read at `figures_at` (this process's monotonic clock); `reachable` says whether Redis answered last time;
+    `outflow` is how the line moved, as this worker saw it.
     """
 
     room: Room
@@ -44,6 +47,7 @@ class View:
     figures: Figures | None = None
     figures_at: float = 0.0
     reachable: bool = False
+    outflow: Outflow = UNSEEN
 
     @property
     def now_ms(self) -> float:
@@ -65,6 +69,11 @@ class View:
         if self.layout.drawn is None:
             return self.layout.entries_issued(self.figures.entries)
         return self.layout.places_issued(self.layout.drawn.entries, self.figures.numbers)
+
+    @property
+    def waiting(self) -> int:
+        """How many places are not called yet."""
+        return max(0, self.issued - self.called)
 
 
 log = structlog.get_logger()
@@ -169,13 +178,23 @@ class Book:
 
 
 def _with_figures(view: View, before: View) -> View:
-    return replace(view, figures=before.figures, figures_at=before.figures_at, reachable=before.reachable)
+    return replace(
+        view,
+        figures=before.figures,
+        figures_at=before.figures_at,
+        reachable=before.reachable,
+        outflow=before.outflow,
+    )
 
 
 def _noted(view: View, read: tuple[Figures, float] | None) -> View:
     if read is None:
         return replace(view, reachable=False)
-    return replace(view, figures=read[0], figures_at=read[1], reachable=True)
+    view = replace(view, figures=read[0], figures_at=read[1], reachable=True)
+    settings, now_ms = view.room.settings, view.now_ms
+    is_open = phase_of(settings, now_ms, dormant=read[0].dormant) == "open" and settings.method in ("draw", "fifo")
+    reading = Reading(now_ms, view.called, flowing=is_open and view.layout.drawn is not None and view.waiting > 0)
+    return replace(view, outflow=view.outflow.noted(reading, settings.rate_per_minute))
 
 
 def _view(row: asyncpg.Record, gaps: Mapping[tuple[str, str], list[Gap]]) -> View:

@@ -1,8 +1,9 @@
 """What the gateway's calls answer, as schemas of its OpenAPI document."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
+from admission.status import Reason
 from chassis.problems import PROBLEMS
 
 
@@ -23,6 +24,7 @@ COUNT_OR_NULL = {"type": ["integer", "null"], "minimum": 0}
 TEXT = {"type": "string"}
 _PHASE = {"enum": ["draft", "prequeue", "standby", "open", "paused", "closed"]}
 _LINE = {"enum": ["reachable", "away"]}
+_POLL = ("near_seconds", "far_seconds", "share", "jitter", "place_seconds", "spread_seconds")
 
 _HEX = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 _HEX_OR_NULL = {"type": ["string", "null"], "pattern": "^[0-9a-f]{64}$"}
@@ -70,6 +72,7 @@ ANSWERS: dict[str, Any] = {
         {
             "room": TEXT,
             "epoch": COUNT,
+            "generation": COUNT_OR_NULL,
             "title": TEXT,
             "method": {"enum": ["draw", "fifo", "passthrough", "reject"]},
             "phase": _PHASE,
@@ -79,15 +82,21 @@ ANSWERS: dict[str, Any] = {
             "serving": {"type": ["object", "null"]},
             "called": COUNT,
             "issued": COUNT,
+            "passed_over": COUNT,
+            "waiting": COUNT,
             "active": COUNT_OR_NULL,
             "admitted": COUNT_OR_NULL,
             "passed_through": COUNT_OR_NULL,
             "rate_per_minute": COUNT,
+            "called_per_minute": {"type": ["number", "null"], "minimum": 0},
+            "seconds_per_place": {"type": ["array", "null"], "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
+            "reasons": {"type": "array", "items": {"enum": list(get_args(Reason))}},
             "paused": {"type": "boolean"},
             "message": {"type": ["string", "null"]},
             "sold_out": {"type": ["boolean", "null"]},
             "draw": {"oneOf": [object_of(_STAGES), {"type": "null"}]},
             "line": _LINE,
+            "poll": object_of({name: {"type": "number"} for name in _POLL}),
             "as_of": _MOMENT,
         }
     ),

@@ -7,13 +7,12 @@ from typing import Literal
 from admission.book import View
 from admission.line import Standing
 from admission.room_settings import phase_of
-from admission.status import moment
+from admission.status import FAR_SECONDS, NEAR_SECONDS, POLL_JITTER, POLL_SHARE, measured, moment, reasons
 
 State = Literal["entered", "waiting", "called", "admitted", "missed", "ended"]
 
-POLL_SECONDS_MIN, POLL_SECONDS_MAX = 2.0, 30.0
 BOOK_AGE_SECONDS_MAX = 2.0
-POLL_JITTER = 0.3  # so that a crowd that came at one moment does not ask at one moment for ever
+STANDING_REASONS = ("away", "paused", "rejecting", "sold-out", "all-held", "standing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +74,28 @@ def reached(view: View, place: int, standing: Standing) -> Place:
 
 def poll_after_seconds(place: Place) -> float:
     """When to ask again: later the longer the wait, with jitter, so that a crowd stays cheap."""
-    soonest = 0.0 if place.wait_seconds is None else place.wait_seconds[0] / 3
+    soonest = 0.0 if place.wait_seconds is None else place.wait_seconds[0] / POLL_SHARE
     if place.state in ("missed", "ended"):
-        soonest = POLL_SECONDS_MAX
+        soonest = FAR_SECONDS
     elif place.state == "admitted" or not place.reachable:
         soonest = 5.0
-    seconds = min(max(soonest, POLL_SECONDS_MIN), POLL_SECONDS_MAX)
+    seconds = min(max(soonest, NEAR_SECONDS), FAR_SECONDS)
     return round(seconds * (1 + POLL_JITTER * random.random()), 1)  # noqa: S311 - spreads load, guards nothing
 
 
+def wait_when_running(view: View, ahead: int) -> tuple[int, int] | None:
+    """The wait by the line's real pace, counted from now, or from when the room opens or goes on."""
+    pace = measured(view)
+    return None if pace is None else pace.wait_seconds(ahead)
+
+
 def _wait(view: View, ahead: int) -> tuple[int, int] | None:
-    """From the configured rate to half as long again; nothing is promised while the room stands still."""
-    settings = view.room.settings
-    if settings.paused or not view.reachable:
+    """What can be promised from now on: nothing while the room stands still."""
+    running = wait_when_running(view, ahead)
+    if running is None or any(reason in STANDING_REASONS for reason in reasons(view)):
         return None
-    until_opening = _until_opening(view) or (0, 0)
-    seconds = (ahead + 1) * 60 / settings.rate_per_minute
-    return until_opening[0] + int(seconds), until_opening[1] + int(seconds * 1.5) + 1
+    until_opening, _ = _until_opening(view) or (0, 0)
+    return until_opening + running[0], until_opening + running[1]
 
 
 def _until_opening(view: View) -> tuple[int, int] | None:

@@ -16,3 +16,8 @@ def sold_out(signal: StockSignal | None) -> bool | None:
     if signal is None or signal.age_seconds > SIGNAL_SECONDS_MAX:
         return None
     return signal.free <= 0 and signal.held <= 0
+
+
+def all_held(signal: StockSignal | None) -> bool:
+    """Whether nothing is free now but units that are held may come back."""
+    return signal is not None and signal.age_seconds <= SIGNAL_SECONDS_MAX and signal.free <= 0 < signal.held

