@@ -21,6 +21,7 @@ from admission.waiting_room import Admitted, Entered, WaitingRoom
 from chassis.http import decode_json, invalid_fields, json_response, read_json
 from chassis.problems import Problem
 
+STATUS_SECONDS = 0.5  # a document is made at most this often for each room
 # A cache may show a document for two seconds at most, the second one while it fetches the next.
 STATUS_CACHING = "public, max-age=1, s-maxage=1, stale-while-revalidate=1"
 
@@ -46,7 +47,7 @@ class LineApi:
         self._credentials = credentials
         self._cookies = cookies
         self._prefix = prefix
-        self._documents: dict[str, tuple[View, bytes, str]] = {}
+        self._documents: dict[str, tuple[float, bytes, str]] = {}
 
     def routes(self) -> list[Route]:
         """The routes below the prefix."""
@@ -72,13 +73,14 @@ class LineApi:
         return json_response(ticket_document(view, entered), 200 if entered.repeated else 201)
 
     async def status(self, request: Request) -> Response:
-        """The public document; the same bytes for everybody until the book is read again."""
+        """The public document; the same bytes for everybody for a moment."""
         view = await self._book.view(request.path_params["room"])
-        made_of, body, tag = self._documents.get(view.room.name, (None, b"", ""))
-        if made_of is not view:
+        made_at, body, tag = self._documents.get(view.room.name, (0.0, b"", ""))
+        now = time.monotonic()
+        if now - made_at > STATUS_SECONDS:
             body = orjson.dumps(status_document(view))
             tag = f'"{hashlib.sha256(body).hexdigest()[:24]}"'
-            self._documents[view.room.name] = (view, body, tag)
+            self._documents[view.room.name] = (now, body, tag)
         headers = {"ETag": tag, "Cache-Control": STATUS_CACHING}
         if tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
