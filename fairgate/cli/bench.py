@@ -25,6 +25,8 @@ from fairgate.house import HOST, ready
 from fairgate.stack.embedded import Stack, open_stack
 from fairgate.stack.supervisor import Service
 from loadtest.bench.engine import EngineBench
+from loadtest.bench.gateway import GatewayBench, GatewaySettings, GatewayStage, quick_gateway_settings
+from loadtest.bench.gateway_report import gateway_document, gateway_tables
 from loadtest.bench.ground import CONNECTIONS, Ground
 from loadtest.bench.http import HttpBench, HttpSettings, HttpStage, quick_http_settings
 from loadtest.bench.http_report import http_document, http_tables
@@ -123,6 +125,31 @@ def measure_http(
     run_long(_http(data, json_file, settings))
 
 
+@app.command("gateway", epilog="Example: fairgate bench gateway --workers 1,2 --json gateway.json")
+def measure_gateway(
+    workers: Annotated[str | None, typer.Option(help="Workers of the gateway, separated by commas.")] = None,
+    connections: Annotated[int, typer.Option(min=1, max=4096, help="Connections that load it.")] = 64,
+    seconds: Annotated[float | None, typer.Option(min=0.2, max=60, help="Of each measurement.")] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, max=99, help="Rounds; the median counts.")] = None,
+    entries: Annotated[int | None, typer.Option(min=1_000, max=10_000_000, help="Entries in the draw.")] = None,
+    quick: Quick = False,
+    json_file: JsonFile = None,
+    data: DataFolder = None,
+) -> None:
+    """The line under load: document, gate, join, claim; and a large draw. Exit code 0 only when the records agree with the answers."""
+    settings = quick_gateway_settings() if quick else GatewaySettings()
+    settings = replace(
+        settings,
+        workers=_numbers("--workers", workers, settings.workers, 1, 64),
+        connections=connections,
+        seconds=seconds or settings.seconds,
+        repeats=repeats or settings.repeats,
+        entries=entries or settings.entries,
+        client=closed_loop_client(),
+    )
+    run_long(_gateway(data, json_file, settings))
+
+
 @dataclass(frozen=True, slots=True)
 class Bench:
     """Servers of the bench's own, and where it says how far it is."""
@@ -191,17 +218,40 @@ async def _http(data: Path | None, json_file: Path | None, settings: HttpSetting
     return 1 if measured.faults else 0
 
 
+async def _gateway(data: Path | None, json_file: Path | None, settings: GatewaySettings) -> int:
+    async with open_bench(data) as bench, bench.ground.pool() as pool:
+        machine = await describe_machine(pool)
+        chassis = bench.ground.settings
+        keyring = Keyring(pool, chassis.master_key_bytes, chassis.public_url + chassis.prefix)
+        await keyring.refresh()
+        with tempfile.TemporaryDirectory(prefix="fairgate-feeds-") as feeds, _progress() as (bar, task):
+
+            def tell(done: int, of: int, what: str) -> None:
+                bar.update(task, completed=done, total=of, description=what)
+
+            stage = GatewayStage(pool, chassis.redis_url, keyring, partial(served_app, bench.stack), Path(feeds))
+            measured = await GatewayBench(stage, settings, tell).run()
+    Console().print(gateway_tables(measured))
+    for fault in measured.faults:
+        print(f"The records: {fault}", file=sys.stderr)
+    _write(json_file, gateway_document(machine, settings, measured))
+    return 1 if measured.faults else 0
+
+
 @contextlib.asynccontextmanager
 async def served_app(stack: Stack, app_name: str, workers: int) -> AsyncIterator[int]:
-    """The stock API, or a floor of the bench's, with so many workers as a child for the block; gives its port."""
+    """The stock API, the gateway, or a floor of the bench's, with so many workers as a child for the block; gives its port."""
     port = _free_port()
-    own = {"FAIRGATE_STOCK_PORT": str(port), "FAIRGATE_STOCK_WORKERS": str(workers), "FAIRGATE_LOG_LEVEL": "warning"}
-    stock = app_name == "stock"
-    program = ("fairgate", "serve", "stock") if stock else ("loadtest.bench.floors", app_name, str(port), str(workers))
+    own = {"FAIRGATE_LOG_LEVEL": "warning"}
+    ours = app_name in ("stock", "gateway")
+    if ours:
+        name = app_name.upper()
+        own |= {f"FAIRGATE_{name}_PORT": str(port), f"FAIRGATE_{name}_WORKERS": str(workers)}
+    program = ("fairgate", "serve", app_name) if ours else ("loadtest.bench.floors", app_name, str(port), str(workers))
     service = Service(
         f"bench-{app_name}",
         (sys.executable, "-m", *program),
-        ready=ready(f"http://{HOST}:{port}{'/readyz' if stock else '/'}"),
+        ready=ready(f"http://{HOST}:{port}{'/readyz' if ours else '/'}"),
         environment=stack.environment() | own,
     )
     await stack.supervisor.start(service)
