@@ -45,7 +45,6 @@ async def begin_draw(pool: Pool) -> None:
         title="Bench draw", method="draw", phase="prequeue", rate_per_minute=600_000, turn_seconds=3600
     )
     await Rooms(pool).put(ROOM, settings, actor="bench")
-    await _until(lambda: _begun(pool), "the draw's room begins")
 
 
 async def bytes_a_waiter(redis: Redis, room: str, counter: str) -> float:
@@ -65,10 +64,10 @@ async def measure_draw(pool: Pool, redis: Redis, entries: int) -> list[Fact]:
     await pool.execute(bench_sql("fill_entries.sql"), ROOM, entries)
     line = keys(ROOM, 1, "line")[0]
     await redis.hset(line, mapping={"entries": str(entries), "entry_limit": str(entries)})
-    await _until(lambda: _chunked(pool, entries // CHUNK_LEAVES), "the leaves are kept")
+    await until(lambda: _chunked(pool, entries // CHUNK_LEAVES), "the leaves are kept")
     started = time.perf_counter()
     await Rooms(pool).change(ROOM, {"phase": "open"}, actor="bench")
-    await _until(lambda: _drawn(pool, entries), f"{entries:,} places are drawn")
+    await until(lambda: _drawn(pool, entries), f"{entries:,} places are drawn")
     waited = time.perf_counter() - started
     row = await pool.fetchrow(bench_sql("draw_proof.sql"), ROOM)
     assert row is not None
@@ -89,11 +88,6 @@ def _place_microseconds(entries: int) -> float:
     return (time.perf_counter() - started) / PLACES_TRIED * 1e6
 
 
-async def _begun(pool: Pool) -> bool:
-    generation = await pool.fetchval(bench_sql("room_generation.sql"), ROOM)
-    return bool(generation)
-
-
 async def _chunked(pool: Pool, chunks: int) -> bool:
     row = await pool.fetchrow(bench_sql("draw_proof.sql"), ROOM)
     return row is not None and row["chunks"] >= chunks
@@ -104,7 +98,8 @@ async def _drawn(pool: Pool, entries: int) -> bool:
     return row is not None and row["entries"] == entries
 
 
-async def _until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Wait for `condition`. Raises LoadError, naming `what`, when it does not come."""
     for _ in range(TRIES_MAX):
         if await condition():
             return

@@ -19,12 +19,20 @@ from admission.passes import Pass
 from admission.room_settings import RoomSettings
 from admission.rooms import Rooms
 from chassis.database import Pool
-from loadtest.bench.draws import BYTES_AFTER_MAX, BYTES_BEFORE_MAX, Fact, begin_draw, bytes_a_waiter, measure_draw
+from loadtest.bench.draws import (
+    BYTES_AFTER_MAX,
+    BYTES_BEFORE_MAX,
+    Fact,
+    begin_draw,
+    bytes_a_waiter,
+    measure_draw,
+    until,
+)
 from loadtest.bench.draws import ROOM as DRAW_ROOM
 from loadtest.bench.feed import Feed, render
 from loadtest.bench.figures import Sample, median
 from loadtest.bench.ground import bench_sql
-from loadtest.bench.load import Client, LoadError, Target, load_closed
+from loadtest.bench.load import Client, Target, load_closed
 from loadtest.bench.raw import Loaded
 from loadtest.bench.shop import exchange
 
@@ -42,7 +50,6 @@ MEASURED: tuple[What, ...] = (
     "claim",
 )
 JOINERS = 16
-CALL_TRIES_MAX, CALL_TRY_SECONDS = 600, 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +172,7 @@ class GatewayBench:
         async with Redis.from_url(stage.redis_url) as redis:
             await begin_draw(stage.pool)
             joins = [_join_request(_new_client_id(), DRAW_ROOM) for _ in range(settings.passes)]
+            await until(lambda: self._joins(port), "the draw's room takes entries")
             target = Target(port, settings.connections)
             await load_closed(target, Feed(joins, rotate=False), 60, stage.folder, "raw")
             before = await bytes_a_waiter(redis, DRAW_ROOM, "entries")
@@ -172,6 +180,10 @@ class GatewayBench:
                 Fact("what a waiter costs Redis before the opening", before, "bytes", BYTES_BEFORE_MAX),
                 *await measure_draw(stage.pool, redis, settings.entries),
             ]
+
+    async def _joins(self, port: int) -> bool:
+        (answer,) = await exchange(Target(port, 1), [_join_request(_new_client_id(), DRAW_ROOM)])
+        return answer.status == 201
 
     def _gate_requests(self, many: int) -> list[bytes]:
         """The gate's question for so many passes, each of a buyer of its own."""
@@ -196,16 +208,12 @@ class GatewayBench:
                 headers = {"Fairgate-Ticket": document["ticket"], "Fairgate-Secret": secret}
                 claims.append(render("POST", f"/rooms/{ROOM}/passes", headers))
         self.measured.joined += many
-        for _ in range(CALL_TRIES_MAX):
-            if await self._called(port) >= last:
-                return claims
-            await asyncio.sleep(CALL_TRY_SECONDS)
-        raise LoadError(f"the line has not come to place {last:,}")
+        await until(lambda: self._has_called(port, last), f"place {last:,} is called")
+        return claims
 
-    async def _called(self, port: int) -> int:
+    async def _has_called(self, port: int, place: int) -> bool:
         (answer,) = await exchange(Target(port, 1), [render("GET", f"/rooms/{ROOM}/status", {})])
-        called: int = orjson.loads(answer.body)["called"]
-        return called
+        return bool(orjson.loads(answer.body)["called"] >= place)
 
     async def _measure(self, repeat: int, what: What, workers: int, port: int, feed: Feed) -> Loaded:
         """Load, and keep what it says as a sample of its row."""
