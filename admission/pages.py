@@ -31,6 +31,7 @@ PAGE_HEADERS = {
     "Vary": "Accept, Cookie",
 }
 RELOAD_SECONDS = 10
+KEY_SET_SECONDS = 3  # less than a next key is published before it signs, so that no cache lacks a key that is in use
 
 
 class Pages:
@@ -96,7 +97,7 @@ class Pages:
     async def jwks(self, _request: Request) -> Response:
         """The public keys that verify passes (RFC 7517)."""
         document: dict[str, Any] = key_set(self._verifier.public_keys)
-        return json_response(document, headers={"Cache-Control": "public, max-age=60"})
+        return json_response(document, headers={"Cache-Control": f"public, max-age={KEY_SET_SECONDS}"})
 
     def _asset(self, name: str) -> str:
         return f"{self._prefix}/static/{name}?{_static(name)[1]}"

@@ -56,7 +56,8 @@ class RecoveryCodes:
             CODE_SECONDS,
         )
         if expires_at is None:
-            raise Problem("ticket-refused", "The place goes on with another device.", reason="moved")
+            detail = "This place is not held here any more: it moved to another device, or was taken back."
+            raise Problem("ticket-refused", detail, reason="moved")
         return RecoveryCode(code, expires_at)
 
     async def redeem(self, view: View, typed: str, client_id: str) -> Entered:

@@ -14,7 +14,7 @@ from admission.keyring import PURPOSES
 from admission.passes import PassRefused
 from admission.room_settings import RoomSettings
 from admission.rooms import Rooms
-from admission.signing_keys import PASS_KEY_KEPT_SECONDS, Purpose, SigningKey, SigningKeys
+from admission.signing_keys import PASS_KEY_KEPT_SECONDS, PUBLISHED_SECONDS, Purpose, SigningKey, SigningKeys
 from admission.trust import Trust
 from chassis.database import Pool
 from chassis.keys import ApiKeys
@@ -191,8 +191,9 @@ async def test_a_revoked_pass_key_is_refused_everywhere_and_the_ticket_gives_the
         again = await world.admitted(buyer)
         assert _claims(again) == _claims(token)
         assert await gate(other, again) == 204
-        keys = (await other.http.get("/.well-known/jwks.json")).json()["keys"]
-        assert kid_of(token) not in [key["kid"] for key in keys]
+        published = await other.http.get("/.well-known/jwks.json")
+        assert kid_of(token) not in [key["kid"] for key in published.json()["keys"]]
+        assert int(published.headers["cache-control"].rpartition("max-age=")[2]) < PUBLISHED_SECONDS
 
 
 async def test_whoever_joins_again_after_a_ticket_key_was_revoked_has_the_same_place(
