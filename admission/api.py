@@ -24,6 +24,7 @@ from chassis.problems import Problem
 STATUS_SECONDS = 0.5  # a document is made at most this often for each room
 # A cache may show a document for two seconds at most, the second one while it fetches the next.
 STATUS_CACHING = "public, max-age=1, s-maxage=1, stale-while-revalidate=1"
+SAID_BY_THE_PAGE = ("not-called", "turn-missed", "extension-limit", "ticket-required", "ticket-refused")
 
 
 class JoinBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,6 +56,7 @@ class LineApi:
             Route("/rooms/{room}/tickets", self.join, methods=["POST"]),
             Route("/rooms/{room}/status", self.status, methods=["GET"]),
             Route("/rooms/{room}/place", self.place, methods=["GET"]),
+            Route("/rooms/{room}/turn", self.extend, methods=["POST"]),
             Route("/rooms/{room}/passes", self.claim, methods=["POST"]),
             Route("/rooms/{room}/passes", self.leave, methods=["DELETE"]),
             Route("/rooms/{room}/leave", self.leave_by_form, methods=["POST"]),
@@ -92,16 +94,21 @@ class LineApi:
         place = await self._waiting_room.place(view, self._credentials.ticket(request, view))
         return json_response(place.document(view.now_ms))
 
+    async def extend(self, request: Request) -> Response:
+        """200 with where the ticket stands after its turn got more time; a form gets 303 back to the page."""
+        view = await self._view(request)
+        if is_form(request):
+            return await self._extend_by_form(request, view)
+        await _read_empty(request)
+        place = await self._waiting_room.extend(view, self._credentials.proven_ticket(request, view))
+        return json_response(place.document(view.now_ms))
+
     async def claim(self, request: Request) -> Response:
         """201 with a pass, 200 with the same pass again; a form gets the cookie and goes on to where it came from."""
         view = await self._view(request)
         if is_form(request):
             return await self._claim_by_form(request, view)
-        if "fairgate-ticket" not in request.headers:  # a browser sends its cookies whoever asks it to
-            refuse_foreign(request)
-        body = await request.body()
-        if body:
-            decode_json(body, Empty)
+        await _read_empty(request)
         admitted = await self._waiting_room.claim(view, self._credentials.proven_ticket(request, view))
         response = json_response(
             {
@@ -166,12 +173,21 @@ class LineApi:
         try:
             admitted = await self._waiting_room.claim(view, self._credentials.proven_ticket(request, view))
         except Problem as problem:
-            if problem.code in ("not-called", "turn-missed", "ticket-required", "ticket-refused"):
-                return see_other(self._page(view, target))  # the page says what is the matter
+            if problem.code in SAID_BY_THE_PAGE:
+                return see_other(self._page(view, target))
             raise
         response = see_other(safe_return(target))
         self._give_pass(response, admitted)
         return response
+
+    async def _extend_by_form(self, request: Request, view: View) -> Response:
+        form = await read_form(request)
+        try:
+            await self._waiting_room.extend(view, self._credentials.proven_ticket(request, view))
+        except Problem as problem:
+            if problem.code not in SAID_BY_THE_PAGE:
+                raise
+        return see_other(self._page(view, form.get("return")))
 
     def _give_pass(self, response: Response, admitted: Admitted) -> None:
         seconds = admitted.granted.expires_at - int(time.time())
@@ -195,3 +211,12 @@ def ticket_document(view: View, entered: Entered) -> dict[str, object]:
         entered.ticket.kind: entered.ticket.index,
         "server_time": moment(view.now_ms),
     }
+
+
+async def _read_empty(request: Request) -> None:
+    """Take a body with nothing in it, or none. Raises Problem foreign-origin for what another site made a browser send."""
+    if "fairgate-ticket" not in request.headers:  # a browser sends its cookies whoever asks it to
+        refuse_foreign(request)
+    body = await request.body()
+    if body:
+        decode_json(body, Empty)

@@ -25,7 +25,11 @@ from admission.pages import Pages
 from admission.recovery_api import RecoveryApi
 from admission.recovery_codes import RecoveryCodes
 from admission.redis_bond import RedisBond
+from admission.renewals import Renewals
 from admission.restoring import Restorer
+from admission.revocation_list import RevocationLists
+from admission.revocations import Revocations, RevokedTickets
+from admission.revocations_api import RevocationsApi
 from admission.rooms import Rooms
 from admission.signing_keys import SigningKeys
 from admission.trust import Trust
@@ -42,6 +46,7 @@ STEP_SECONDS = 0.5
 BOOK_SECONDS = 0.5
 TRUST_SECONDS = 1.0
 KEYRING_SECONDS = 1.0
+RENEWAL_SECONDS = 1.0
 PRUNE_SECONDS = 60.0
 
 
@@ -51,11 +56,16 @@ def create(settings: Settings | None = None) -> Starlette:
     pool = make_pool(settings)
     bond = RedisBond(settings.redis_url)
     book = Book(pool, bond)
-    trust = Trust(pool)
+    lists = RevocationLists()
+    trust = Trust(pool, lists)
     keyring = Keyring(pool, settings.master_key_bytes, settings.public_url + settings.prefix)
-    waiting_room = WaitingRoom(pool, Line(bond), book, keyring, trust, Restorer(pool, Entries(pool, bond)))
+    line = Line(bond)
+    revoked_tickets = RevokedTickets(pool, book, line)
+    restorer = Restorer(pool, Entries(pool, bond))
+    waiting_room = WaitingRoom(pool, line, book, keyring, trust, restorer, revoked_tickets)
+    renewals = Renewals(book, line, keyring)
     cookies = Cookies(https=settings.https)
-    credentials = Credentials(cookies, keyring, trust)
+    credentials = Credentials(cookies, keyring, trust, revoked_tickets)
     codes = RecoveryCodes(pool, keyring, settings.master_key_bytes)
     lease = Lease(pool, "controller", secrets.token_hex(8))
     controller = Controller(pool, bond, book, lease, settings.master_key_bytes)
@@ -64,6 +74,8 @@ def create(settings: Settings | None = None) -> Starlette:
     loops = [
         Loop("keyring", keyring.refresh, KEYRING_SECONDS),
         Loop("trust", trust.refresh, TRUST_SECONDS),
+        Loop("revoked tickets", revoked_tickets.refresh, TRUST_SECONDS),
+        Loop("renewals", renewals.run_once, RENEWAL_SECONDS),
         Loop("book", book.refresh, BOOK_SECONDS),
         Loop("controller", controller.run_once, STEP_SECONDS),
         Loop("gauges", gauges.run_once, BOOK_SECONDS),
@@ -76,7 +88,7 @@ def create(settings: Settings | None = None) -> Starlette:
         stop = asyncio.Event()
         async with pool:
             # A gateway that answers before it knows its keys and rooms would send admitted buyers away.
-            for learn in (keyring.refresh, trust.refresh, book.refresh):
+            for learn in (keyring.refresh, trust.refresh, book.refresh, revoked_tickets.refresh):
                 with contextlib.suppress(*STORE_AWAY, Problem):
                     await learn()
             running = [asyncio.create_task(loop.run(stop)) for loop in loops]
@@ -95,7 +107,8 @@ def create(settings: Settings | None = None) -> Starlette:
             *RecoveryApi(book, codes, credentials, cookies, settings.public_url, settings.prefix).routes(),
             *DrawApi(pool, book).routes(),
             *Pages(book, waiting_room, credentials, trust.verifier, settings.prefix).routes(),
-            *Gate(credentials, settings.prefix).routes(),
+            *Gate(credentials, cookies, renewals, settings.prefix).routes(),
+            *RevocationsApi(book, Revocations(pool), lists, keyring, api_keys).routes(),
             *RoomsApi(Rooms(pool), api_keys).routes(),
             *SigningKeysApi(SigningKeys(pool, settings.master_key_bytes), api_keys).routes(),
             openapi_route(settings),

@@ -87,7 +87,7 @@ class Controller:
         await self._bond.run(
             "step",
             view.handle.redis_identity,
-            keys(room.name, room.epoch, "line", "calls"),
+            keys(room.name, room.epoch, "line", "calls", "ended"),
             (generation, str(term), str(segment.clock_ms), *_fields(view, segment, limits), *dozing),
         )
         await self._drain(view, generation)
@@ -100,7 +100,7 @@ class Controller:
     async def _observe(self, view: View, generation: str) -> Observed | None:
         """The line as Redis has it, or None where this Redis holds another generation."""
         assert view.handle is not None
-        names = ("line", "slots", "claims", "forget", "extended", "claimed", "doubtful")
+        names = ("line", "slots", "claims", "forget", "extended", "claimed", "doubtful", "lapsed", "turns")
         answer = await self._bond.run(
             "observe",
             view.handle.redis_identity,

@@ -11,6 +11,7 @@ from admission.book import View
 from admission.cookies import Cookies
 from admission.keyring import Keyring
 from admission.passes import Pass, PassRefused
+from admission.revocations import RevokedTickets
 from admission.tickets import Ticket, TicketRefused, key_named, proves
 from admission.trust import Trust
 from chassis.problems import Problem, busy
@@ -31,11 +32,12 @@ _REFUSALS: Mapping[str, str] = MappingProxyType(
 class Credentials:
     """Reads tickets, secrets and passes off requests."""
 
-    def __init__(self, cookies: Cookies, keyring: Keyring, trust: Trust) -> None:
+    def __init__(self, cookies: Cookies, keyring: Keyring, trust: Trust, revoked_tickets: RevokedTickets) -> None:
         self._cookies = cookies
         self._keyring = keyring
         self._trust = trust
         self._verifier = trust.verifier
+        self._revoked_tickets = revoked_tickets
 
     async def learn_keys(self, request: Request, room: str) -> None:
         """Before tickets are judged: read the keys again when one names a key that this worker does not know yet."""
@@ -48,9 +50,11 @@ class Credentials:
         """The first valid ticket for this room, or None."""
         for token in self._cookies.shown(request, "ticket", view.room.name):
             try:
-                return self._keyring.ticket_keys.read(token, view.room.name, view.room.epoch)
+                ticket = self._keyring.ticket_keys.read(token, view.room.name, view.room.epoch)
             except TicketRefused:
                 continue
+            if self._revoked_tickets.refusal(ticket) is None:
+                return ticket
         return None
 
     def ticket(self, request: Request, view: View) -> Ticket:
@@ -60,9 +64,20 @@ class Credentials:
             raise Problem("ticket-required", "Show a ticket as Fairgate-Ticket; POST …/tickets gives one.")
         found = self.find_ticket(request, view)
         if found is None:
+            revoked = self.revocation(request, view)
+            if revoked is not None:
+                raise revoked
             reason = self._why(shown[0], view)
             raise Problem("ticket-refused", f"The ticket is not accepted. {_REFUSALS[reason]}", reason=reason)
         return found
+
+    def revocation(self, request: Request, view: View) -> Problem | None:
+        """Why the ticket that `request` shows was revoked, in words for its owner; None where none of them was."""
+        for token in self._cookies.shown(request, "ticket", view.room.name):
+            with suppress(TicketRefused):
+                ticket = self._keyring.ticket_keys.read(token, view.room.name, view.room.epoch)
+                return self._revoked_tickets.refusal(ticket)
+        return None
 
     def proven_ticket(self, request: Request, view: View) -> Ticket:
         """The ticket whose secret `request` shows too. Raises Problem ticket-…, secret-required or secret-refused."""
@@ -104,7 +119,8 @@ class Credentials:
         shown = self._cookies.shown(request, "ticket", view.room.name)
         if not shown or self.find_ticket(request, view) is not None:
             return None
-        return self._why(shown[0], view)
+        revoked = self.revocation(request, view)
+        return self._why(shown[0], view) if revoked is None else str(revoked.extensions["reason"])
 
     def _find_pass(self, request: Request, room: str) -> tuple[Pass, str] | None:
         now = time.time()

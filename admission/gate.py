@@ -3,12 +3,16 @@
 nginx's auth_request understands 2xx, 401 and 403; Caddy's forward_auth hands any other answer to the browser as it is.
 """
 
+import time
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from admission.cookies import Cookies
 from admission.credentials import Credentials
 from admission.metrics import GATE_ANSWERS
+from admission.renewals import Renewals
 from admission.returns import safe_return, with_return
 from admission.room_settings import ROOM_NAME
 from chassis.problems import Problem, problem_response
@@ -21,8 +25,10 @@ ASKED_FOR = {"nginx": ("x-original-uri", "x-original-method"), "caddy": ("x-forw
 class Gate:
     """Answers a proxy's question about one request."""
 
-    def __init__(self, credentials: Credentials, prefix: str) -> None:
+    def __init__(self, credentials: Credentials, cookies: Cookies, renewals: Renewals, prefix: str) -> None:
         self._credentials = credentials
+        self._cookies = cookies
+        self._renewals = renewals
         self._prefix = prefix
 
     def routes(self) -> list[Route]:
@@ -30,7 +36,7 @@ class Gate:
         return [Route("/gate/{room}", self.answer, methods=["GET"])]
 
     async def answer(self, request: Request) -> Response:
-        """204 with Fairgate-Pass and Fairgate-Buyer, or the dialect's way to the waiting page."""
+        """204 with Fairgate-Pass and Fairgate-Buyer, and a cookie with a longer pass for an active buyer, or the dialect's way to the waiting page."""
         room, dialect = request.path_params["room"], request.query_params.get("dialect", "")
         if dialect not in ASKED_FOR:
             raise Problem("malformed", f"dialect must be one of {', '.join(ASKED_FOR)}.")
@@ -41,10 +47,14 @@ class Gate:
         GATE_ANSWERS.labels(dialect, "refused" if found is None else "passed").inc()
         if found is None:
             return self._refuse(request, room, dialect)
-        granted, token = found
+        longer = self._renewals.note(found[0])
+        granted, token = found if longer is None else longer
         buyer = granted.subject if granted.identity is None else granted.identity
         headers = {"Fairgate-Pass": token, "Fairgate-Buyer": buyer, "Cache-Control": "no-store"}
-        return Response(status_code=204, headers=headers)
+        response = Response(status_code=204, headers=headers)
+        if longer is not None:
+            self._cookies.set(response, "pass", room, token, granted.expires_at - int(time.time()))
+        return response
 
     def _refuse(self, request: Request, room: str, dialect: str) -> Response:
         uri_header, method_header = ASKED_FOR[dialect]

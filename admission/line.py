@@ -1,13 +1,20 @@
-"""The line's verbs on one room: join, claim, leave, look, read. Each is one Lua file of the same name and one call."""
+"""The line's verbs on one room. Each is one Lua file of the same name and one call."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from admission.redis_bond import RedisBond
 from admission.tickets import Kind, client_digest
 
 ENTRANT_BYTES = 20  # of a client_id: what tells who joined
 ClaimDelay = Literal["paused", "full", "rate"]
+# The keys of the verbs on turns, in the order of lua/turns.lua.
+TURN_KEYS = (
+    *("line", "slots", "claims", "forget", "extended", "claimed"),
+    *("unsaved", "doubtful", "calls", "ended", "lapsed", "turns"),
+)
+REPEATED_MS = 2_000  # an extension so soon behind the last is a double click, or a retry of a lost answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +91,33 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True)
+class Extended:
+    """The turn is longer than it was, or is called once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllExtended:
+    """The turn was extended as often as the room allows; it goes on until its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """The turn was claimed: there is nothing to extend."""
+
+
+ClaimAnswer = Granted | Early | Delayed | Missed | Ended | Closed
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a ticket stands: waiting with how far the line has come, called with what is left of the turn, admitted and
-    ended with when the pass expires."""
+    """Where a ticket stands: waiting with how far the line has come, called with what is left of the turn and how often
+    it was extended, missed with how long it may still be called once more, admitted and ended with when the pass expires."""
 
     state: Literal["waiting", "called", "admitted", "missed", "ended"]
     called: int | None = None
     turn_left_seconds: float | None = None
+    extensions: int = 0
+    grace_left_seconds: float | None = None
     expires_at: int | None = None
 
 
@@ -160,70 +187,82 @@ class Line:
             case _:
                 raise AssertionError(f"join.lua answered {answer}")
 
-    async def claim(
+    async def claim(self, handle: Handle, claims: Sequence[tuple[str, int]]) -> list[ClaimAnswer]:
+        """Slots for called tickets (id, place), under rate and active cap, answered in their order; a repeat returns the
+        first claim."""
+        values = [text for ticket_id, place in claims for text in (ticket_id, str(place))]
+        _, *rows = await self._of_turns("claim", handle, values)
+        return [_claim_answer(row) for row in rows]
+
+    async def extend(
         self, handle: Handle, ticket_id: str, place: int
-    ) -> Granted | Early | Delayed | Missed | Ended | Closed:
-        """A slot for a called ticket, under rate and active cap; a repeat returns the first claim."""
-        answer = await self._bond.run(
-            "claim",
-            handle.redis_identity,
-            keys(
-                handle.room,
-                handle.epoch,
-                "line",
-                "slots",
-                "claims",
-                "forget",
-                "extended",
-                "claimed",
-                "unsaved",
-                "doubtful",
-            ),
-            (str(handle.generation), ticket_id, str(place)),
-        )
+    ) -> Extended | AllExtended | Used | Early | Missed | Closed:
+        """One turn's length more for a called ticket, or its one more turn within the grace of a missed one."""
+        answer = await self._of_turns("extend", handle, (ticket_id, str(place), str(REPEATED_MS)))
         match answer:
-            case ["granted" | "again" as outcome, int(issued_at), int(expires_at)]:
-                return Granted(issued_at, expires_at, outcome == "again")
+            case ["extended"]:
+                return Extended()
+            case ["limit"]:
+                return AllExtended()
+            case ["claimed"]:
+                return Used()
             case ["early", int(called)]:
                 return Early(called)
-            case ["wait", "paused" | "full" | "rate" as reason, int(wait_ms)]:
-                return Delayed(reason, wait_ms / 1000)
             case ["missed"]:
                 return Missed()
-            case ["ended"]:
-                return Ended()
             case ["closed"]:
                 return Closed()
             case _:
-                raise AssertionError(f"claim.lua answered {answer}")
+                raise AssertionError(f"extend.lua answered {answer}")
 
-    async def leave(self, handle: Handle, ticket_id: str) -> bool:
-        """Free the ticket's slot at once; False when it had none. Revoke its pass first."""
+    async def leave(self, handle: Handle, ticket_id: str) -> int | None:
+        """Free the ticket's slot at once; when its longest pass expires, None when it had none. Revoke its pass first."""
         answer = await self._bond.run(
             "leave",
             handle.redis_identity,
             keys(handle.room, handle.epoch, "line", "slots", "claims"),
             (str(handle.generation), ticket_id),
         )
-        return bool(answer[0] == "left")
+        match answer:
+            case ["left", int(expires_at)]:
+                return expires_at
+            case ["none"]:
+                return None
+            case _:
+                raise AssertionError(f"leave.lua answered {answer}")
+
+    async def revoke(self, handle: Handle, ticket_ids: Sequence[str]) -> int:
+        """Free the tickets' slots and let none of them claim again; how many slots that freed. Postgres says so first."""
+        answer = await self._bond.run(
+            "revoke",
+            handle.redis_identity,
+            keys(handle.room, handle.epoch, "line", "slots", "claims", "forget", "extended"),
+            (str(handle.generation), *ticket_ids),
+        )
+        return int(answer[1])
+
+    async def renew(self, handle: Handle, ticket_ids: Sequence[str]) -> list[int]:
+        """Longer slots for tickets whose buyers were active; when each expires now (Unix seconds), 0 where it is over."""
+        answer = await self._bond.run(
+            "renew",
+            handle.redis_identity,
+            keys(handle.room, handle.epoch, "line", "slots", "claims", "forget", "unsaved"),
+            (str(handle.generation), *ticket_ids),
+        )
+        return [int(expires_at) for expires_at in answer[1:]]
 
     async def look(self, handle: Handle, ticket_id: str, place: int) -> Standing:
         """Where the ticket stands; changes nothing."""
-        answer = await self._bond.run(
-            "look",
-            handle.redis_identity,
-            keys(handle.room, handle.epoch, "line", "claims", "extended", "calls"),
-            (str(handle.generation), ticket_id, str(place)),
-        )
+        answer = await self._of_turns("look", handle, (ticket_id, str(place)))
         match answer:
             case ["admitted" | "ended" as state, int(), int(expires_at)]:
                 return Standing(state, expires_at=expires_at)
-            case ["called", int(left_ms)]:
-                return Standing("called", turn_left_seconds=left_ms / 1000)
+            case ["called", int(left_ms), int(extensions)]:
+                return Standing("called", turn_left_seconds=left_ms / 1000, extensions=extensions)
             case ["waiting", int(called)]:
                 return Standing("waiting", called=called)
-            case ["missed"]:
-                return Standing("missed")
+            case ["missed", int(grace_ms)]:
+                return Standing("missed", grace_left_seconds=grace_ms / 1000 if grace_ms > 0 else None)
             case _:
                 raise AssertionError(f"look.lua answered {answer}")
 
@@ -253,6 +292,14 @@ class Line:
             stock=None if age_ms == "" else StockSignal(int(free), int(held), int(age_ms) / 1000),
         )
 
+    async def _of_turns(self, verb: str, handle: Handle, values: Sequence[str]) -> list[Any]:
+        return await self._bond.run(
+            verb,
+            handle.redis_identity,
+            keys(handle.room, handle.epoch, *TURN_KEYS),
+            (str(handle.generation), *values),
+        )
+
 
 def keys(room: str, epoch: int, *names: str) -> tuple[str, ...]:
     """The Redis keys of a room's epoch; the shared hash tag keeps a room on one node of a cluster."""
@@ -267,3 +314,21 @@ def stock_key(room: str) -> str:
 
 def _kind(letter: str) -> Kind:
     return "entry" if letter == "e" else "number"
+
+
+def _claim_answer(row: list[Any]) -> ClaimAnswer:
+    match row:
+        case ["granted" | "again" as outcome, int(issued_at), int(expires_at)]:
+            return Granted(issued_at, expires_at, outcome == "again")
+        case ["early", int(called)]:
+            return Early(called)
+        case ["wait", "paused" | "full" | "rate" as reason, int(wait_ms)]:
+            return Delayed(reason, wait_ms / 1000)
+        case ["missed"]:
+            return Missed()
+        case ["ended"]:
+            return Ended()
+        case ["closed"]:
+            return Closed()
+        case _:
+            raise AssertionError(f"claim.lua answered {row}")

@@ -12,6 +12,7 @@ from admission.admin import HANDS, Reset
 from admission.api import JoinBody
 from admission.openapi_answers import ANSWERS, COUNT, TEXT, reference
 from admission.recovery_api import RecoveredBody
+from admission.revocations_api import Revocation
 from admission.room_settings import RoomSettings
 from chassis.http import json_response
 from chassis.settings import Settings
@@ -25,6 +26,7 @@ _ROOM = {
 _EPOCH = {"name": "epoch", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}}
 _ENTRY = {"name": "entry", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
 _BEFORE = {"name": "before", "in": "query", "schema": {"type": "integer", "minimum": 1}}
+_SINCE = {"name": "since", "in": "query", "schema": {"type": "string", "pattern": "^[0-9]{1,19}$"}}
 _TICKET: list[dict[str, list[str]]] = [{"ticket": []}, {"ticketCookie": []}]
 _PROVEN: list[dict[str, list[str]]] = [{"ticket": [], "secret": []}, {"ticketCookie": [], "secretCookie": []}]
 
@@ -42,7 +44,7 @@ def openapi_route(settings: Settings) -> Route:
 def openapi_document(server_url: str) -> dict[str, Any]:
     """The document; `server_url` is where buyers reach the gateway."""
     _, schemas = msgspec.json.schema_components(
-        [JoinBody, RecoveredBody, RoomSettings, Reset], ref_template="#/components/schemas/{name}"
+        [JoinBody, RecoveredBody, RoomSettings, Reset, Revocation], ref_template="#/components/schemas/{name}"
     )
     return {
         "openapi": "3.1.0",
@@ -92,6 +94,23 @@ def _buyer_paths() -> dict[str, Any]:
         "/rooms/{room}/place": {
             "parameters": [_ROOM],
             "get": _call("Where a ticket stands", {200: ("The place", "Place")}, "place", security=_TICKET),
+        },
+        "/rooms/{room}/turn": {
+            "parameters": [_ROOM],
+            "post": _call(
+                "More time for a called ticket, as often as the room allows; within the grace of a missed one its one more turn",
+                {200: ("Where the ticket stands then", "Place"), 202: ("Not called yet", "Problem")},
+                "extend-turn",
+                security=_PROVEN,
+            ),
+        },
+        "/rooms/{room}/revocations": {
+            "parameters": [_ROOM, _SINCE],
+            "get": _call(
+                "The passes that are refused before their time, signed",
+                {200: ("A JWS of the type fairgate-revocations+jwt", "SignedList"), 304: ("Nothing new", None)},
+                "signed-revocations",
+            ),
         },
         "/rooms/{room}/passes": {
             "parameters": [_ROOM],
@@ -217,6 +236,22 @@ def _operator_paths() -> dict[str, Any]:
                 "What operators did, newest first", {200: ("The actions", "Actions")}, "list-actions", security=key
             ),
         },
+        "/admin/rooms/{room}/revocations": {
+            "parameters": [_ROOM],
+            "post": _call(
+                "End a pass, a ticket or an identity's passes, for good",
+                {201: ("The revocation", "Revoked"), 200: ("The revocation that stood before", "Revoked")},
+                "revoke",
+                body="Revocation",
+                security=key,
+            ),
+            "get": _call(
+                "What was revoked in the present epoch, newest first",
+                {200: ("The revocations", "Revocations")},
+                "list-revocations",
+                security=key,
+            ),
+        },
         "/admin/rooms/{room}/{hand}": {
             "parameters": [_ROOM, {"name": "hand", "in": "path", "required": True, "schema": {"enum": sorted(HANDS)}}],
             "post": _call(
@@ -283,7 +318,7 @@ def _call(
 def _response(description: str, schema: str | None) -> dict[str, Any]:
     if schema is None:
         return {"description": description}
-    media = "application/problem+json" if schema == "Problem" else "application/json"
+    media = {"Problem": "application/problem+json", "SignedList": "application/jose"}.get(schema, "application/json")
     return {"description": description, "content": {media: {"schema": reference(schema)}}}
 
 

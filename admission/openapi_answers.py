@@ -62,6 +62,8 @@ ANSWERS: dict[str, Any] = {
             "wait_seconds": {"type": ["array", "null"], "items": COUNT, "minItems": 2, "maxItems": 2},
             "poll_after_seconds": {"type": "number"},
             "turn_ends_at": _MOMENT_OR_NULL,
+            "extensions_left": COUNT_OR_NULL,
+            "grace_ends_at": _MOMENT_OR_NULL,
             "pass_expires_at": _MOMENT_OR_NULL,
             "line": _LINE,
             "server_time": _MOMENT,
@@ -155,6 +157,11 @@ ANSWERS: dict[str, Any] = {
             }
         }
     ),
+    "SignedList": TEXT,
+    "Revoked": object_of(
+        {"kind": {"enum": ["pass", "ticket", "identity"]}, "subject": TEXT, "reason": TEXT, "at": _MOMENT}
+    ),
+    "Revocations": object_of({"revocations": {"type": "array", "items": reference("Revoked")}}),
     "Rooms": object_of({"rooms": {"type": "array", "items": reference("Room")}}),
     "KeySet": object_of({"keys": {"type": "array", "items": {"type": "object"}}}),
 }

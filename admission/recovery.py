@@ -61,8 +61,13 @@ async def begin_generation(pool: Pool, bond: RedisBond, room: Room, term: int) -
     await bond.run(
         "restore",
         identity,
-        keys(room.name, room.epoch, "line", "calls", "slots", "claims", "forget", "claimed", "doubtful", "extended"),
-        (str(row["generation"]), str(term), *_memory(room.settings, row, calls, claims), *_hash(room.settings, row)),
+        keys(room.name, room.epoch, "line", "calls", "slots", "claims", "forget", "claimed", "doubtful"),
+        (
+            str(row["generation"]),
+            str(term),
+            *_memory(room.settings, row, calls, claims),
+            *_hash(room.settings, row, forgot=held_generation == 0),
+        ),
     )
     log.info("line restored", room=room.name, generation=row["generation"], called=row["called"], claims=len(claims))
 
@@ -103,6 +108,9 @@ def settings_fields(settings: RoomSettings) -> dict[str, str]:
         "active_max": "" if settings.active_max is None else str(settings.active_max),
         "turn_ms": str(settings.turn_seconds * 1000),
         "pass_seconds": str(settings.pass_seconds),
+        "grace_ms": str(settings.grace_seconds * 1000),
+        "extensions_max": str(settings.extensions_max),
+        "renew": "1" if settings.renew else "0",
         "method": settings.method,
         "phase": settings.phase,
         "paused": "1" if settings.paused else "0",
@@ -131,8 +139,11 @@ def _memory(
     return values
 
 
-def _hash(settings: RoomSettings, row: asyncpg.Record) -> list[str]:
-    """The fields of a fresh {room}:line. Only a room that begins may admit somebody at once: it has been idle."""
+def _hash(settings: RoomSettings, row: asyncpg.Record, *, forgot: bool) -> list[str]:
+    """The fields of a fresh {room}:line. Only a room that begins may admit somebody at once: it has been idle.
+
+    A Redis that `forgot` the room has forgotten whose turns were lengthened too: all that were over are called once more.
+    """
     begins = row["entries"] == 0 and row["numbers"] == 0 and row["called"] == 0
     fields = settings_fields(settings) | {
         "entries": str(row["entries"]),
@@ -148,6 +159,8 @@ def _hash(settings: RoomSettings, row: asyncpg.Record) -> list[str]:
         "call_rate": "0",
         "clock_ms": str(row["clock_ms"]),
         "over": str(row["over"]),
+        "forgot_over": str(row["over"]) if forgot else "0",
+        "forgot_at_ms": str(round(time.time() * 1000)),
         "bucket": str(max(1.0, settings.rate_per_minute / 60)) if begins else "0",
         "admitted": "0",
         "dormant": "0" if settings.standby_above_per_minute is None else "1",

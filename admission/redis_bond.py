@@ -18,6 +18,7 @@ from chassis.database import read_text
 __all__ = ["LineAway", "RedisBond"]
 
 OPEN_BY_THEMSELVES = ("remember", "restore", "salvage", "salvage_entries", "tell_stock")
+OF_TURNS = ("claim", "look", "extend")
 
 
 class RedisBond:
@@ -108,7 +109,7 @@ class RedisBond:
 
 @cache
 def _script(verb: str) -> tuple[str, str]:
-    """The text and SHA-1 of a verb: opening.lua and the verb's own file, but for those that open by themselves."""
-    own = read_text("admission", "lua", f"{verb}.lua")
-    text = own if verb in OPEN_BY_THEMSELVES else read_text("admission", "lua", "opening.lua") + own
+    """The text and SHA-1 of a verb: opening.lua, turns.lua for verbs on turns, and the verb's own file."""
+    parts = () if verb in OPEN_BY_THEMSELVES else ("opening", "turns") if verb in OF_TURNS else ("opening",)
+    text = "".join(read_text("admission", "lua", f"{part}.lua") for part in (*parts, verb))
     return text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()

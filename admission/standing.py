@@ -26,6 +26,8 @@ class Place:
     turn_ends_ms: float | None = None
     pass_expires_at: int | None = None
     reachable: bool = True
+    extensions_left: int | None = None
+    grace_ends_ms: float | None = None
 
     def document(self, now_ms: float) -> dict[str, object]:
         """The answer of GET …/place at `now_ms`."""
@@ -36,6 +38,8 @@ class Place:
             "wait_seconds": self.wait_seconds,
             "poll_after_seconds": poll_after_seconds(self),
             "turn_ends_at": None if self.turn_ends_ms is None else moment(self.turn_ends_ms),
+            "extensions_left": self.extensions_left,
+            "grace_ends_at": None if self.grace_ends_ms is None else moment(self.grace_ends_ms),
             "pass_expires_at": None if self.pass_expires_at is None else moment(self.pass_expires_at * 1000),
             "line": "reachable" if self.reachable else "away",
             "server_time": moment(now_ms),
@@ -61,21 +65,26 @@ def reached(view: View, place: int, standing: Standing) -> Place:
     """The standing of a ticket as Redis has it."""
     if standing.state == "waiting":
         return queued(view, place, standing.called)
-    left_seconds = standing.turn_left_seconds
+    left_seconds, grace_seconds = standing.turn_left_seconds, standing.grace_left_seconds
+    called = standing.state == "called"
     return Place(
         standing.state,
         place,
-        0 if standing.state == "called" else None,
-        (0, 0) if standing.state == "called" else None,
+        0 if called else None,
+        (0, 0) if called else None,
         turn_ends_ms=None if left_seconds is None else view.now_ms + left_seconds * 1000,
         pass_expires_at=standing.expires_at,
+        extensions_left=max(0, view.room.settings.extensions_max - standing.extensions) if called else None,
+        grace_ends_ms=None if grace_seconds is None else view.now_ms + grace_seconds * 1000,
     )
 
 
 def poll_after_seconds(place: Place) -> float:
     """When to ask again: later the longer the wait, with jitter, so that a crowd stays cheap."""
     soonest = 0.0 if place.wait_seconds is None else place.wait_seconds[0] / POLL_SHARE
-    if place.state in ("missed", "ended"):
+    if place.grace_ends_ms is not None:
+        soonest = 5.0
+    elif place.state in ("missed", "ended"):
         soonest = FAR_SECONDS
     elif place.state == "admitted" or not place.reachable:
         soonest = 5.0

@@ -6,16 +6,21 @@ While Postgres is away the last reading stays in force, so admitted buyers go on
 import asyncio
 import time
 
+import asyncpg
+
 from admission.passes import PassVerifier, key_named
 from admission.refetch import Refetch
+from admission.revocation_list import RefusedIdentity, RefusedPass, RevocationLists
 from chassis.database import Pool, read_text
 
 
 class Trust:
     """Whom to trust: `verifier` refuses what was revoked before the last `refresh`."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, lists: RevocationLists | None = None) -> None:
+        """What it reads as revoked it also notes in `lists`, for whoever publishes them."""
         self._pool = pool
+        self._lists = lists
         self._horizon = "0"
         self._refreshing = asyncio.Lock()
         self._refetch = Refetch(self.refresh)
@@ -35,9 +40,13 @@ class Trust:
             [row["kid"] for row in keys if row["revoked"]],
         )
         self.verifier.trust_epochs({row["name"]: row["epoch"] for row in epochs})
-        self.verifier.revoke(
-            [(row["jti"], row["expires_at"]) for row in revoked if row["jti"] is not None], time.time()
-        )
+        refused = [_refused(row) for row in revoked if row["room"] is not None]
+        now, passes = time.time(), [one for one in refused if isinstance(one, RefusedPass)]
+        self.verifier.revoke([(one.jti, one.expires_at) for one in passes], now)
+        identities = [one for one in refused if isinstance(one, RefusedIdentity)]
+        self.verifier.revoke_identities([(one.room, one.epoch, one.identity) for one in identities])
+        if self._lists is not None:
+            self._lists.note(refused, int(revoked[0]["horizon"]), now)
         self._horizon = revoked[0]["horizon"]
 
     async def learn(self, token: str) -> bool:
@@ -47,3 +56,9 @@ class Trust:
         """
         kid = key_named(token)
         return kid is not None and not self.verifier.knows(kid) and await self._refetch.once()
+
+
+def _refused(row: asyncpg.Record) -> RefusedPass | RefusedIdentity:
+    if row["jti"] is None:
+        return RefusedIdentity(row["room"], row["epoch"], row["identity"], int(row["written_by"]))
+    return RefusedPass(row["room"], row["jti"], row["expires_at"], int(row["written_by"]))

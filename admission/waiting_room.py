@@ -5,13 +5,30 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from admission.batches import Batches
 from admission.book import Book, View
 from admission.keyring import Keyring
-from admission.line import Closed, Delayed, Early, Ended, Granted, Handle, Joined, JoinRefused, Line, Missed
+from admission.line import (
+    AllExtended,
+    ClaimAnswer,
+    Closed,
+    Delayed,
+    Early,
+    Ended,
+    Extended,
+    Granted,
+    Handle,
+    Joined,
+    JoinRefused,
+    Line,
+    Missed,
+    Used,
+)
 from admission.metrics import CLAIMS, JOINS
 from admission.passes import Pass, pass_id
 from admission.redis_bond import LineAway
 from admission.restoring import Restorer
+from admission.revocations import RevokedTickets
 from admission.standing import Place, may_be_reached, queued, reached
 from admission.tickets import Ticket
 from admission.trust import Trust
@@ -19,7 +36,8 @@ from chassis.database import STORE_AWAY, Pool, read_text
 from chassis.problems import Problem, busy
 
 LIMIT_ATTEMPTS_MAX = 4
-TURN = 1  # a ticket is called once
+RENEWAL_SECONDS_MAX = 60  # how long a renewal may be under way, clocks that differ included
+TURN = 1  # of all a ticket's turns at most one is used, so there is one pass for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +61,29 @@ class Admitted:
 class WaitingRoom:
     """The verbs of all rooms, as one worker offers them."""
 
-    def __init__(self, pool: Pool, line: Line, book: Book, keyring: Keyring, trust: Trust, restorer: Restorer) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        line: Line,
+        book: Book,
+        keyring: Keyring,
+        trust: Trust,
+        restorer: Restorer,
+        revoked_tickets: RevokedTickets,
+    ) -> None:
         self._pool = pool
         self._line = line
+        self._claims: Batches[Handle, tuple[str, int], ClaimAnswer] = Batches(line.claim)
         self._book = book
         self._keyring = keyring
         self._trust = trust
         self._restorer = restorer
+        self._revoked_tickets = revoked_tickets
 
     async def join(self, view: View, client_id: str, shown: Ticket | None) -> Entered:
         """A place for `client_id`; whoever shows its ticket, or joined before, gets the same place.
 
-        Raises Problem room-closed, and busy when neither Redis nor Postgres can give out a new number now.
+        Raises Problem room-closed, ticket-refused for a place that was revoked, and busy when neither Redis nor Postgres can give out a new number now.
         """
         keys = self._keyring.ticket_keys
         if shown is not None and shown.client_id == client_id:
@@ -62,6 +91,9 @@ class WaitingRoom:
             return Entered(shown, keys.sign(shown), repeated=True)
         joined = await self._number(view, client_id)
         ticket = Ticket(view.room.name, view.room.epoch, joined.kind, joined.index, int(view.now_ms / 1000), client_id)
+        refusal = self._revoked_tickets.refusal(ticket)
+        if refusal is not None:
+            raise refusal
         JOINS.labels(view.room.name, "repeated" if joined.repeated else "joined").inc()
         return Entered(ticket, keys.sign(ticket), joined.repeated)
 
@@ -85,12 +117,8 @@ class WaitingRoom:
         Raises Problem not-called (with Retry-After) before its turn or while the room refuses, turn-missed after it,
         busy while Redis is away.
         """
-        place = view.layout.place_of(ticket)
-        if place is None and view.room.settings.method == "passthrough":
-            place = 0
-        if place is None:
-            raise self._not_called(view, "The places are not drawn yet.", 2.0, "not-drawn", None)
-        answer = await self._line.claim(_handle(view), ticket.ticket_id, place)
+        place = self._drawn_place(view, ticket)
+        answer = await self._claims.ask(_handle(view), (ticket.ticket_id, place))
         match answer:
             case Granted(issued_at, expires_at, repeated):
                 CLAIMS.labels(view.room.name, "repeated" if repeated else "granted").inc()
@@ -98,16 +126,14 @@ class WaitingRoom:
                 granted = Pass(view.room.name, ticket.ticket_id, jti, issued_at, expires_at, epoch=view.room.epoch)
                 return Admitted(granted, self._keyring.signer.sign(granted), repeated)
             case Early(called):
-                ahead = place - called - 1
-                wait_seconds = (ahead + 1) * 60 / view.room.settings.rate_per_minute
-                raise self._not_called(view, "The line has not reached this place.", wait_seconds, "early", ahead)
+                raise self._early(view, place, called)
             case Delayed(reason, wait_seconds):
                 raise self._not_called(
                     view, "You are called, and keep your turn while the room lets nobody in.", wait_seconds, reason, 0
                 )
             case Missed():
                 CLAIMS.labels(view.room.name, "missed").inc()
-                raise Problem("turn-missed", "The turn ended before the place was claimed. Join again for a new place.")
+                raise Problem("turn-missed", MISSED)
             case Closed():
                 CLAIMS.labels(view.room.name, "closed").inc()
                 raise Problem("room-closed", _WHY_CLOSED["closed"], reason="closed")
@@ -117,24 +143,70 @@ class WaitingRoom:
             case _:
                 assert_never(answer)
 
+    async def extend(self, view: View, ticket: Ticket) -> Place:
+        """More time for a called ticket, or its one more turn within the grace of a missed one: where it stands then.
+
+        A repeat within two seconds adds nothing; nor does one for a turn that was claimed. Raises Problem extension-limit,
+        not-called before the turn, turn-missed after it, room-closed, busy while Redis is away.
+        """
+        place = self._drawn_place(view, ticket)
+        answer = await self._line.extend(_handle(view), ticket.ticket_id, place)
+        match answer:
+            case Extended() | Used():
+                return await self.place(view, ticket)
+            case AllExtended():
+                raise Problem(
+                    "extension-limit", "This turn was given more time as often as the room allows.", extensions_left=0
+                )
+            case Early(called):
+                raise self._early(view, place, called)
+            case Missed():
+                raise Problem("turn-missed", MISSED)
+            case Closed():
+                raise Problem("room-closed", _WHY_CLOSED["closed"], reason="closed")
+            case _:
+                assert_never(answer)
+
     async def leave(self, view: View, ticket_id: str, shown: Pass | None) -> None:
         """Give the slot back at once; its pass is refused everywhere within the second in which verifiers read.
 
-        The pass is revoked before the slot is free, so that a crash between leaves a slot that expires by itself.
-        Without a shown pass the line tells when it expires. Raises Problem busy while a store is away.
+        The pass is revoked before the slot is free, so that a crash between leaves a slot that expires by itself; for as
+        long as a renewal that is under way may make it last, and longer still if the line then says so.
+        Raises Problem busy while a store is away.
         """
         handle = _handle(view)
-        expires_at = shown.expires_at if shown is not None else None
-        if expires_at is None:
+        if shown is None:
             standing = await self._line.look(handle, ticket_id, 0)
             if standing.state != "admitted" or standing.expires_at is None:
                 return
             expires_at = standing.expires_at
+        else:
+            expires_at = shown.expires_at
+        expires_at = max(expires_at, int(view.now_ms / 1000) + view.room.settings.pass_seconds + RENEWAL_SECONDS_MAX)
+        await self._revoke(view, ticket_id, expires_at)
+        longest = await self._line.leave(handle, ticket_id)
+        if longest is not None and longest > expires_at:
+            await self._revoke(view, ticket_id, longest)
+        CLAIMS.labels(view.room.name, "left").inc()
+
+    async def _revoke(self, view: View, ticket_id: str, expires_at: int) -> None:
         jti = pass_id(ticket_id, TURN)
         await self._pool.execute(read_text("admission", "sql", "revoke_pass.sql"), view.room.name, jti, expires_at)
         self._trust.verifier.revoke([(jti, expires_at)], time.time())
-        await self._line.leave(handle, ticket_id)
-        CLAIMS.labels(view.room.name, "left").inc()
+
+    def _drawn_place(self, view: View, ticket: Ticket) -> int:
+        """The ticket's place. Raises Problem not-called while it is still to be drawn, unless everybody passes."""
+        place = view.layout.place_of(ticket)
+        if place is None and view.room.settings.method == "passthrough":
+            return 0
+        if place is None:
+            raise self._not_called(view, "The places are not drawn yet.", 2.0, "not-drawn", None)
+        return place
+
+    def _early(self, view: View, place: int, called: int) -> Problem:
+        ahead = place - called - 1
+        wait_seconds = (ahead + 1) * 60 / view.room.settings.rate_per_minute
+        return self._not_called(view, "The line has not reached this place.", wait_seconds, "early", ahead)
 
     async def _number(self, view: View, client_id: str) -> Joined:
         """An entry or number from Redis, below a limit that Postgres holds."""
@@ -164,6 +236,9 @@ class WaitingRoom:
         return Problem("not-called", detail, headers={"Retry-After": str(seconds)}, reason=reason, ahead=ahead)
 
 
+MISSED = (
+    "The turn ended before the place was claimed, and so did the time to come back to it. Join again for a new place."
+)
 _WHY_CLOSED = {
     "not-yet": "The room takes entries later: see prequeue_at in its status.",
     "closed": "The sale is over.",

@@ -56,7 +56,7 @@ PROBLEMS: Mapping[str, tuple[int, str]] = MappingProxyType(
         "hold-sold": (409, "The hold is sold"),
         "hold-not-paying": (409, "The hold does not wait for a payment"),
         "stale-fence": (409, "The fence is not the hold's"),
-        "extension-limit": (409, "The hold cannot be extended further"),
+        "extension-limit": (409, "It cannot be extended further"),
         "below-commitments": (409, "Fewer than are held and sold"),
         "exists": (409, "It exists already and differs"),
     }

@@ -1,4 +1,4 @@
-"""A proxy before Postgres that loses answers: the statement was committed, and whoever sent it never hears so."""
+"""Proxies before Postgres and Valkey that lose answers: what was asked took effect, and whoever asked never hears so."""
 
 import asyncio
 import contextlib
@@ -6,31 +6,39 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 SOCKET = ".s.PGSQL.5432"
 BIND = b"B"  # what a client's message begins with that runs a prepared statement
 READY = b"Z\x00\x00\x00\x05I"  # what the server's answer ends with, after the commit
 
 
-class FaultProxy:
+class LosingProxy:
     """Listens on a Unix socket of its own and passes on what it hears, but for what a test asks it to lose."""
 
-    def __init__(self, database_url: str) -> None:
-        self._upstream = str(Path(parse_qs(urlsplit(database_url).query)["host"][0]) / SOCKET)
+    def __init__(self, upstream: Path) -> None:
+        self._upstream = str(upstream)
         self._folder = tempfile.TemporaryDirectory(prefix="fairgate-proxy-")
+        self._socket = Path(self._folder.name) / SOCKET
         self._lose = 0
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
         self.statements = 0
-        self.url = database_url.partition("?")[0] + f"?host={self._folder.name}"
+
+    def asks(self, data: bytes) -> bool:
+        """Whether a client's message asks for what may be lost."""
+        raise NotImplementedError
+
+    def ends(self, answer: bytes) -> bool:
+        """Whether an answer is whole, so that what was asked has taken effect."""
+        raise NotImplementedError
 
     def lose_answers(self, count: int) -> None:
         """Lose the answers of the next `count` statements, and cut their connections."""
         self._lose = count
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_unix_server(self._serve, str(Path(self._folder.name) / SOCKET))
+        self._server = await asyncio.start_unix_server(self._serve, str(self._socket))
         return self
 
     async def __aexit__(
@@ -57,7 +65,7 @@ class FaultProxy:
 
     async def _forward(self, reader: asyncio.StreamReader, up: asyncio.StreamWriter, losing: asyncio.Event) -> None:
         while data := await reader.read(1 << 20):
-            if data.startswith(BIND):
+            if self.asks(data):
                 self.statements += 1
                 if self._lose:
                     self._lose -= 1
@@ -71,9 +79,39 @@ class FaultProxy:
         while data := await up.read(1 << 20):
             if losing.is_set():
                 lost += data
-                if lost.endswith(READY):
+                if self.ends(lost):
                     break
                 continue
             writer.write(data)
             await writer.drain()
         writer.close()
+
+
+class FaultProxy(LosingProxy):
+    """Before Postgres: loses answers to prepared statements."""
+
+    def __init__(self, database_url: str) -> None:
+        super().__init__(Path(parse_qs(urlsplit(database_url).query)["host"][0]) / SOCKET)
+        self.url = database_url.partition("?")[0] + f"?host={self._socket.parent}"
+
+    def asks(self, data: bytes) -> bool:
+        return data.startswith(BIND)
+
+    def ends(self, answer: bytes) -> bool:
+        return answer.endswith(READY)
+
+
+class ValkeyFaultProxy(LosingProxy):
+    """Before Valkey: loses answers to scripts that name `about`."""
+
+    def __init__(self, redis_url: str) -> None:
+        parts = urlsplit(redis_url)
+        super().__init__(Path(unquote(parts.path)))
+        self.about = b""
+        self.url = parts._replace(path=quote(str(self._socket))).geturl()
+
+    def asks(self, data: bytes) -> bool:
+        return b"EVAL" in data and self.about in data
+
+    def ends(self, answer: bytes) -> bool:
+        return answer.endswith(b"\r\n")

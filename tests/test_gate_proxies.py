@@ -29,7 +29,7 @@ async def test_a_buyer_queues_enters_and_is_queued_again(
     settings: Settings, pool: Pool, tmp_path: Path, proxy: str
 ) -> None:
     async with guarded_shop(proxy, settings, pool, tmp_path) as front, front.browser() as browser:
-        await front.world.put(rate_per_minute=60_000, pass_seconds=5)
+        await front.world.put(rate_per_minute=60_000, pass_seconds=5, renew=False)
         queued = await browser.get("/seats?row=A")
         assert queued.status_code == 302
         assert queued.headers["cache-control"] == "no-store"
@@ -46,6 +46,30 @@ async def test_a_buyer_queues_enters_and_is_queued_again(
             return (await browser.get("/seats?row=A")).status_code == 302
 
         await until(queued_again, "the pass expires")
+
+
+@pytest.mark.parametrize("proxy", PROXIES)
+async def test_a_buyer_who_shops_on_keeps_the_slot_and_gets_a_longer_pass(
+    settings: Settings, pool: Pool, tmp_path: Path, proxy: str
+) -> None:
+    async with guarded_shop(proxy, settings, pool, tmp_path) as front:
+        await front.world.put(rate_per_minute=60_000, pass_seconds=30)
+        token = await front.world.admitted(await front.world.join())
+        sent = {"Cookie": f"fairgate-pass-onsale={token}"}
+        first = await raw(front, "GET", "/shop", sent)
+        assert (first.status_code, first.headers.get("set-cookie")) == (200, None)
+        longer: list[httpx.Response] = []
+
+        async def renewed() -> bool:
+            answer = await raw(front, "GET", "/shop", sent)
+            assert answer.status_code == 200
+            longer.extend([answer] if "set-cookie" in answer.headers else [])
+            return bool(longer)
+
+        await until(renewed, "a longer pass is given")
+        given = longer[0].headers["set-cookie"].partition("=")[2].partition(";")[0]
+        assert given != token
+        assert longer[0].json()["headers"]["fairgate-pass"] == given
 
 
 @pytest.mark.parametrize("proxy", PROXIES)

@@ -114,7 +114,7 @@ async def test_nobody_is_admitted_before_being_called(settings: Settings, pool: 
 
 async def test_a_missed_turn_is_gone_and_the_next_is_called(settings: Settings, pool: Pool) -> None:
     async with line_world(settings, pool) as world, redis.Redis.from_url(settings.redis_url) as memory:
-        await world.put(rate_per_minute=60_000, active_max=1, turn_seconds=60)
+        await world.put(rate_per_minute=60_000, active_max=1, turn_seconds=60, grace_seconds=0)
         first, second = await world.join(), await world.join()
         await until_state(world, first, "called")
         assert (await world.place(second))["state"] == "waiting"

@@ -1,5 +1,5 @@
 -- Drop from a list what Postgres has got, and name what it has not.
--- KEYS[1] {room}:line; KEYS[2] {room}:unsaved as in claim.lua, or {room}:unsaved_entries as in join.lua.
+-- KEYS[1] {room}:line; KEYS[2] {room}:unsaved as in turns.lua, or {room}:unsaved_entries as in join.lua.
 -- ARGV[1] generation, ARGV[2] how many at the head are saved, ARGV[3] how many to name at most.
 -- Answers {'unsaved', item, …}: oldest first, left in place until the next call says they are saved.
 -- Safe under races: items are appended at the tail and only the leader drops from the head; Postgres takes each once.

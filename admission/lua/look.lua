@@ -1,10 +1,10 @@
 -- Look at one ticket: where it stands, changing nothing.
--- KEYS[1] {room}:line; KEYS[2] {room}:claims, KEYS[3] {room}:extended: as in claim.lua; KEYS[4] {room}:calls as in step.lua.
+-- KEYS: as in turns.lua.
 -- ARGV[1] generation, ARGV[2] ticket id, ARGV[3] place.
 -- Answers {'admitted', issued, expires}, {'ended', issued, expires}, {'waiting', called so far},
---   {'called', ms left of the turn}, or {'missed'}.
+--   {'called', ms left of the turn, extensions used}, or {'missed', ms left in which it may be called once more, or 0}.
 -- Safe under races: it reads one moment; claim.lua decides again.
-local record = redis.call('HGET', KEYS[2], ARGV[2])
+local record = redis.call('HGET', KEYS[3], ARGV[2])
 if record then
     local issued, expires, state = string.match(record, '^(%d+) (%d+) (%a+)$')
     local current = state == 'active' and tonumber(expires) > now_seconds
@@ -12,23 +12,16 @@ if record then
 end
 local now_in = phase()
 local place = tonumber(ARGV[3])
-if now_in == 'open' and (line.method == 'passthrough' or (line.dormant == '1' and place > math.floor(serving()))) then
-    return { 'called', number('turn_ms') }
+local called = math.floor(serving())
+local extensions = turn_of(ARGV[2])
+if now_in == 'open' and (line.method == 'passthrough' or (line.dormant == '1' and place > called)) then
+    return { 'called', number('turn_ms'), extensions }
 end
-if place > math.floor(serving()) then
-    return { 'waiting', math.floor(serving()) }
+if place > called then
+    return { 'waiting', called }
 end
-local clock_ms = number('clock_ms')
-local ends_ms = -1
-if place > number('over') then
-    local call = redis.call('ZRANGEBYSCORE', KEYS[4], place, '+inf', 'LIMIT', 0, 1)[1]
-    ends_ms = (call and tonumber(call) or clock_ms) + number('turn_ms')
+local ends_ms = turn_ends_ms(ARGV[2], place)
+if ends_ms then
+    return { 'called', math.max(0, ends_ms - clock_ms), extensions }
 end
-local extended_ms = redis.call('ZSCORE', KEYS[3], ARGV[2])
-if extended_ms then
-    ends_ms = math.max(ends_ms, tonumber(extended_ms))
-end
-if ends_ms < 0 or (ends_ms <= clock_ms and place <= number('over')) then
-    return { 'missed' }
-end
-return { 'called', math.max(0, ends_ms - clock_ms) }
+return { 'missed', (grace_ends_ms(ARGV[2], place) or now_ms) - now_ms }

@@ -1,5 +1,5 @@
 -- Read a room's public figures for its status document, changing nothing.
--- KEYS[1] {room}:line, KEYS[2] {room}:slots: as in claim.lua; KEYS[3] {room}:stock  hash free, held, at_ms: the stock's last word.
+-- KEYS[1] {room}:line, KEYS[2] {room}:slots: as in turns.lua; KEYS[3] {room}:stock  hash free, held, at_ms: the stock's last word.
 -- ARGV[1] generation.
 -- Answers {'read', now ms, base, since ms, valid_until ms, call_rate, called_max, called, active, entries, numbers,
 --   admitted, passed (without rate or cap), dormant, free, held, age of the stock's word in ms}; the last three are '' where

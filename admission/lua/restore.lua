@@ -1,12 +1,13 @@
 -- Restore: begin a generation, after Redis was lost, rewound or never held this room. Postgres holds all of it already.
 -- KEYS[1] {room}:line, KEYS[2] {room}:calls, KEYS[3] {room}:slots, KEYS[4] {room}:claims, KEYS[5] {room}:forget,
--- KEYS[6] {room}:claimed, KEYS[7] {room}:doubtful, KEYS[8] {room}:extended: as in claim.lua and step.lua.
+-- KEYS[6] {room}:claimed, KEYS[7] {room}:doubtful: as in turns.lua.
 -- ARGV[1] generation, ARGV[2] term, ARGV[3] counts of: calls, claims, doubtful places, as 'a b c'; then two values for
 -- each call (clock, called), five for each claim (ticket, place, issued, expires, state), two for each doubtful place (place,
 -- clock), then names and values of the whole hash but for bucket_at_ms, which is now.
 -- Answers {'restored'}, or {'term'} where a later leader or generation has been here.
 -- Safe under races: a lower term or generation changes nothing. {room}:entrants is kept: what Redis still knows of who
---   joined stays true, since entries and numbers never go back. {room}:unsaved too: Postgres takes each claim once.
+--   joined stays true, since entries and numbers never go back. So are extended, ended, lapsed and turns: what is told
+--   there of a turn stays true, since the turn clock never goes back either. {room}:unsaved too: Postgres takes each claim once.
 local held = redis.call('HMGET', KEYS[1], 'generation', 'term')
 if tonumber(held[1] or 0) >= tonumber(ARGV[1]) or tonumber(held[2] or 0) > tonumber(ARGV[2]) then
     return { 'term' }

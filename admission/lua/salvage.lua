@@ -1,5 +1,5 @@
 -- Salvage what this Redis knows of a room before a new generation begins, changing nothing.
--- KEYS[1] {room}:line, KEYS[2] {room}:unsaved: as in claim.lua.
+-- KEYS[1] {room}:line, KEYS[2] {room}:unsaved: as in turns.lua.
 -- Answers {'salvaged', generation, entries, numbers}, 0 for what is not there, then each unsaved claim.
 -- Safe under races: only the leader salvages; verbs of the old generation are refused once Postgres holds the new one.
 local held = redis.call('HMGET', KEYS[1], 'generation', 'entries', 'numbers')

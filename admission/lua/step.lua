@@ -1,6 +1,7 @@
 -- Step: set the line's next segment and the room's settings. Postgres holds what it calls before this runs.
 -- KEYS[1] {room}:line   hash.
 -- KEYS[2] {room}:calls  zset turn clock (ms) -> called: when places were called. Trimmed here below the turns that are over.
+-- KEYS[3] {room}:ended  zset Unix ms -> over: when turns ended, for as long as they may be called once more.
 -- ARGV[1] generation, ARGV[2] the leader's term, ARGV[3] the turn clock in ms, then names and values to set in the hash.
 -- Answers {'stepped', over}, or {'term'} to a leader whose lease has passed on.
 -- Safe under races: a lower term changes nothing; the bucket is settled at the old rate before the new one holds; `over`
@@ -24,6 +25,17 @@ while true do
     end
     over = math.max(over, tonumber(call[2]))
     redis.call('ZREM', KEYS[2], call[1])
+end
+local grace_ms = tonumber(line.grace_ms or 0)
+if over > number('over') and grace_ms > 0 then
+    redis.call('ZADD', KEYS[3], over, whole(now_ms))
+end
+while true do
+    local ended_ms = redis.call('ZRANGE', KEYS[3], 0, 0)[1]
+    if not ended_ms or tonumber(ended_ms) + grace_ms > now_ms then
+        break
+    end
+    redis.call('ZREM', KEYS[3], ended_ms)
 end
 redis.call('HSET', KEYS[1], 'bucket', string.format('%.17g', left), 'bucket_at_ms', whole(now_ms),
     'term', ARGV[2], 'clock_ms', whole(clock_ms), 'over', whole(over), unpack(ARGV, 4))

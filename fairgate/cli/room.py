@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from admission.admin import HANDS
+from admission.revocations import Kind, Revocations, Revoked
 from admission.room_settings import read_settings
 from admission.rooms import Room, Rooms
 from fairgate.cli.books import DEFAULT_DATA, DataOption, JsonOption, fail, open_books, run
@@ -100,6 +101,30 @@ def reset(
             return await Rooms(books.pool).reset(name, epoch, actor=ACTOR)
 
     print(orjson.dumps(_document(run(work())), option=orjson.OPT_INDENT_2).decode())
+
+
+@app.command(epilog="Example: fairgate room revoke onsale --ticket kX0… --reason 'Bought by a script: write to us'")
+def revoke(
+    name: str,
+    reason: Annotated[str, typer.Option(help="Why: shown to whom it concerns.")],
+    ticket: Annotated[str | None, typer.Option(help="A ticket id: its place and its pass end.")] = None,
+    jti: Annotated[str | None, typer.Option("--pass", help="A pass's jti: it ends and its slot is free.")] = None,
+    identity: Annotated[str | None, typer.Option(help="An identity as passes carry it: its passes end.")] = None,
+    data: DataOption = DEFAULT_DATA,
+) -> None:
+    """End a pass, a ticket or an identity's passes, for good; every worker acts on it within two seconds."""
+    options: tuple[tuple[Kind, str | None], ...] = (("ticket", ticket), ("pass", jti), ("identity", identity))
+    named = [(kind, subject) for kind, subject in options if subject is not None]
+    if len(named) != 1:
+        fail("Name one of --ticket, --pass and --identity.")
+    if not reason.strip():
+        fail("Give a reason: whom it concerns is shown it.")
+
+    async def work() -> Revoked:
+        async with open_books(data) as books:
+            return await Revocations(books.pool).revoke(name, *named[0], reason, actor=ACTOR)
+
+    print(orjson.dumps(run(work()), option=orjson.OPT_INDENT_2).decode())
 
 
 @app.command(epilog="Example: fairgate room actions onsale")

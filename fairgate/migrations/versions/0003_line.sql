@@ -102,13 +102,14 @@ ALTER TABLE line.leaf_chunks ALTER COLUMN leaves SET STORAGE EXTERNAL;  -- hashe
 CREATE TABLE line.revoked_tickets (
     room       text        NOT NULL,
     epoch      integer     NOT NULL,
-    kind       text        NOT NULL,   -- 'ticket' by ticket id, 'device' by client_id, 'identity' by its keyed hash
+    kind       text        NOT NULL,   -- 'ticket' by ticket id, 'device' by client_id, 'identity' as passes carry it, 'pass' by jti
     subject    text        NOT NULL,
+    ticket_id  text,                   -- whose slot is freed; null where none is known
     reason     text        NOT NULL,
     at         timestamptz NOT NULL DEFAULT clock_timestamp(),
     written_by xid8        NOT NULL DEFAULT pg_current_xact_id(),
     CONSTRAINT revoked_tickets_pkey PRIMARY KEY (room, epoch, kind, subject),
-    CONSTRAINT revoked_ticket_kind_is_known CHECK (kind IN ('ticket', 'device', 'identity'))
+    CONSTRAINT revoked_ticket_kind_is_known CHECK (kind IN ('ticket', 'device', 'identity', 'pass'))
 );
 CREATE INDEX revoked_tickets_by_transaction ON line.revoked_tickets (written_by);
 
