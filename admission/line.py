@@ -52,6 +52,18 @@ class LimitReached:
 
 
 @dataclass(frozen=True, slots=True)
+class Joining:
+    """A client who wants a place, and the limits that Postgres is known to hold."""
+
+    client_id: str
+    entry_limit: int
+    number_limit: int
+
+
+JoinAnswer = Joined | JoinRefused | LimitReached
+
+
+@dataclass(frozen=True, slots=True)
 class Granted:
     """A slot and the times of its pass (Unix seconds): the first claim's, also when `repeated`."""
 
@@ -161,31 +173,20 @@ class Line:
     def __init__(self, bond: RedisBond) -> None:
         self._bond = bond
 
-    async def join(
-        self, handle: Handle, client_id: str, entry_limit: int, number_limit: int
-    ) -> Joined | JoinRefused | LimitReached:
-        """A place for `client_id`; a repeat returns the first one. The limits are those Postgres is known to hold."""
-        answer = await self._bond.run(
+    async def join(self, handle: Handle, joins: Sequence[Joining]) -> list[JoinAnswer]:
+        """Places for clients, answered in their order; a repeat returns the first one."""
+        entry_limit = max(joining.entry_limit for joining in joins)
+        number_limit = max(joining.number_limit for joining in joins)
+        values: list[str | bytes] = [str(handle.generation), str(entry_limit), str(number_limit)]
+        for joining in joins:
+            values += (client_digest(joining.client_id)[:ENTRANT_BYTES], joining.client_id)
+        _, *rows = await self._bond.run(
             "join",
             handle.redis_identity,
             keys(handle.room, handle.epoch, "line", "entrants", "unsaved_entries"),
-            (
-                str(handle.generation),
-                client_digest(client_id)[:ENTRANT_BYTES],
-                str(entry_limit),
-                str(number_limit),
-                client_id,
-            ),
+            values,
         )
-        match answer:
-            case ["known" | "joined" as outcome, str(place)]:
-                return Joined(_kind(place[0]), int(place[1:]), outcome == "known")
-            case ["limit", str(kind), int(limit)]:
-                return LimitReached(_kind(kind), limit)
-            case ["not-yet" | "closed" | "rejecting" | "full" as reason]:
-                return JoinRefused(reason)
-            case _:
-                raise AssertionError(f"join.lua answered {answer}")
+        return [_join_answer(row) for row in rows]
 
     async def claim(self, handle: Handle, claims: Sequence[tuple[str, int]]) -> list[ClaimAnswer]:
         """Slots for called tickets (id, place), under rate and active cap, answered in their order; a repeat returns the
@@ -314,6 +315,18 @@ def stock_key(room: str) -> str:
 
 def _kind(letter: str) -> Kind:
     return "entry" if letter == "e" else "number"
+
+
+def _join_answer(row: list[Any]) -> JoinAnswer:
+    match row:
+        case ["known" | "joined" as outcome, str(place)]:
+            return Joined(_kind(place[0]), int(place[1:]), outcome == "known")
+        case ["limit", str(kind), int(limit)]:
+            return LimitReached(_kind(kind), limit)
+        case ["not-yet" | "closed" | "rejecting" | "full" as reason]:
+            return JoinRefused(reason)
+        case _:
+            raise AssertionError(f"join.lua answered {row}")
 
 
 def _claim_answer(row: list[Any]) -> ClaimAnswer:

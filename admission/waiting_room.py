@@ -18,7 +18,9 @@ from admission.line import (
     Extended,
     Granted,
     Handle,
+    JoinAnswer,
     Joined,
+    Joining,
     JoinRefused,
     Line,
     Missed,
@@ -73,6 +75,7 @@ class WaitingRoom:
     ) -> None:
         self._pool = pool
         self._line = line
+        self._joins: Batches[Handle, Joining, JoinAnswer] = Batches(line.join)
         self._claims: Batches[Handle, tuple[str, int], ClaimAnswer] = Batches(line.claim)
         self._book = book
         self._keyring = keyring
@@ -212,7 +215,7 @@ class WaitingRoom:
         """An entry or number from Redis, below a limit that Postgres holds."""
         entry_limit, number_limit = view.entry_limit, view.number_limit
         for _ in range(LIMIT_ATTEMPTS_MAX):
-            answer = await self._line.join(_handle(view), client_id, entry_limit, number_limit)
+            answer = await self._joins.ask(_handle(view), Joining(client_id, entry_limit, number_limit))
             if isinstance(answer, Joined):
                 return answer
             if isinstance(answer, JoinRefused):

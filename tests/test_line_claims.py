@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
+import secrets
 
+import pytest
 import redis.asyncio as redis
 
 from chassis.database import Pool
 from chassis.settings import Settings
 from tests.fault_proxy import ValkeyFaultProxy
-from tests.line_world import line_world, until
+from tests.line_world import client_id_of, line_world, until
 from tests.test_line_turns import until_state
 
 WORKERS = 8
@@ -84,3 +86,23 @@ async def test_a_worker_that_has_admitted_many_admits_no_more_than_a_fresh_one(s
                 await world.http.delete("/rooms/onsale/passes", headers={"Fairgate-Pass": token})
             last = await world.admitted(late)
             await world.http.delete("/rooms/onsale/passes", headers={"Fairgate-Pass": last})
+
+
+@pytest.mark.parametrize("phase", ["prequeue", "open"])
+async def test_joins_that_come_at_once_are_one_place_for_each_client(
+    settings: Settings, pool: Pool, phase: str
+) -> None:
+    async with line_world(settings, pool) as world:
+        await world.put(rate_per_minute=1, phase=phase)
+        await world.shows("phase", phase)
+        kind = "entry" if phase == "prequeue" else "number"
+        clients = [client_id_of(secrets.token_urlsafe(32)) for _ in range(20)]
+
+        async def join(client_id: str) -> tuple[str, int]:
+            answer = await world.http.post("/rooms/onsale/tickets", json={"client_id": client_id})
+            assert answer.status_code in (200, 201), answer.text
+            return client_id, answer.json()[kind]
+
+        joined = await asyncio.gather(*(join(client_id) for client_id in clients * 3))
+        assert len(set(joined)) == 20
+        assert sorted({index for _, index in joined}) == list(range(1, 21))
