@@ -144,9 +144,11 @@ class LineApi:
         found = await self._credentials.live_pass(request, view.room.name)
         if found is not None:
             await self._waiting_room.leave(view, found[0].subject, found[0])
-        elif not self._credentials.was_admitted(request, view.room.name):  # else the slot is free already: a repeat
-            ticket = self._credentials.proven_ticket(request, view)
-            await self._waiting_room.leave(view, ticket.ticket_id, None)
+            return
+        # One that is over may be an early pass of a slot that was renewed since; for a repeat the slot is free already.
+        past = self._credentials.past_pass(request, view.room.name)
+        ticket_id = self._credentials.proven_ticket(request, view).ticket_id if past is None else past.subject
+        await self._waiting_room.leave(view, ticket_id, None)
 
     async def _join_by_form(self, request: Request, view: View) -> Response:
         """Join with a secret made here, for browsers: ticket and secret become cookies that no script can read."""

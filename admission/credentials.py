@@ -94,13 +94,14 @@ class Credentials:
         if not self._verifier.public_keys:
             raise busy("The keys that verify passes are not read yet. Try again shortly.")
 
-    def was_admitted(self, request: Request, room: str) -> bool:
-        """Whether `request` shows a pass of ours for `room` that is over: expired, given back or revoked."""
+    def past_pass(self, request: Request, room: str) -> Pass | None:
+        """The first pass of ours for `room`, also one that is over: expired, given back or revoked."""
         for token in self._cookies.shown(request, "pass", room):
             with suppress(PassRefused):
-                if self._verifier.read(token).room == room:
-                    return True
-        return False
+                shown = self._verifier.read(token)
+                if shown.room == room:
+                    return shown
+        return None
 
     async def live_pass(self, request: Request, room: str) -> tuple[Pass, str] | None:
         """The first valid pass for `room` and its token, or None.

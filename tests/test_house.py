@@ -36,7 +36,7 @@ def test_importing_the_house_never_loads_gevent() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "demo", "up", "serve gateway", "serve stock", "serve reconciler", "migrate", "room put", "room show", "room list",
+        "demo", "up", "serve gateway", "serve stock", "serve reconciler", "migrate", "room put", "room show", "room list", "room revoke",
         "sku import", "sku list", "sku show", "sku history", "sku adjust", "sku incidents", "sku halt", "sku resume",
         "bench engine", "bench http",
         "hold list", "hold show", "hold explain", "hold resolve", "reconcile", "audit",
@@ -57,6 +57,7 @@ def test_every_command_explains_itself_with_an_example(command: str) -> None:
         (("up", "--room", "onsale"), "--shop and --room together"),
         (("sku", "import", "nowhere.csv"), "cannot be read"),
         (("room", "put", "onsale", "nowhere.json"), "cannot be read"),
+        (("room", "revoke", "onsale", "--reason", "why"), "one of --ticket, --pass and --identity"),
         (("hold", "resolve", "x"), "--paid or --unpaid"),
         (("sku", "show", "\udcff"), "not UTF-8"),
         (("audit", "--data", ""), "not Fairgate's"),

@@ -83,6 +83,29 @@ async def test_leaving_ends_every_renewed_pass_too(settings: Settings, pool: Poo
         assert await pool.fetchval("SELECT expires_at FROM line.revocations") >= int(str(read(longer)["exp"]))
 
 
+async def test_the_first_pass_of_a_renewed_slot_still_gives_it_back_after_its_own_end(
+    settings: Settings, pool: Pool
+) -> None:
+    """C-05: a shop may hold the pass that its buyer came with."""
+    async with line_world(settings, pool) as world, redis.Redis.from_url(settings.redis_url) as memory:
+        await world.put(rate_per_minute=60_000, pass_seconds=6)
+        token = await world.admitted(await world.join())
+        latest = [token]
+
+        async def over() -> bool:
+            longer = await visit(world, latest[-1])
+            latest.extend([longer] if longer is not None else [])
+            answer = await world.http.get("/gate/onsale?dialect=nginx", headers={"Fairgate-Pass": token})
+            return answer.status_code == 401
+
+        await until(over, "the first pass is over while its buyer shops on")
+        assert await memory.zcard("{onsale}:slots") == 1
+        assert (await world.http.delete("/rooms/onsale/passes", headers={"Fairgate-Pass": token})).status_code == 204
+        assert await memory.zcard("{onsale}:slots") == 0
+        answer = await world.http.get("/gate/onsale?dialect=nginx", headers={"Fairgate-Pass": latest[-1]})
+        assert answer.status_code == 401
+
+
 async def test_a_room_without_renewal_lengthens_nothing(settings: Settings, pool: Pool) -> None:
     async with line_world(settings, pool) as world, redis.Redis.from_url(settings.redis_url) as memory:
         await world.put(rate_per_minute=60_000, pass_seconds=5, renew=False)
