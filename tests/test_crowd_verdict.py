@@ -185,10 +185,11 @@ def test_a_place_that_rose_is_caught_and_one_that_fell_is_not() -> None:
 
 def test_a_second_pass_for_one_ticket_is_caught_and_the_same_one_again_is_not() -> None:
     ends = "2027-01-15T08:00:00.000Z"
-    again = Admitted(shopper=1, mono=1.0, ticket_id="t1", jti="jti-1", expires_at=ends)
-    assert verdict_on(records=[*RECORDS, again]).ok
-    for jti, later in (("jti-2", ends), ("jti-1", "2027-01-15T08:00:01.000Z")):
-        other = Admitted(shopper=1, mono=1.0, ticket_id="t1", jti=jti, expires_at=later)
+    for renewed in (ends, "2027-01-15T08:00:01.000Z"):
+        again = Admitted(shopper=1, mono=1.0, ticket_id="t1", jti="jti-1", expires_at=renewed)
+        assert verdict_on(records=[*RECORDS, again]).ok
+    for jti, end in (("jti-2", ends), ("jti-1", "2027-01-15T07:59:59.000Z")):
+        other = Admitted(shopper=1, mono=1.0, ticket_id="t1", jti=jti, expires_at=end)
         assert broken(verdict_on(records=[*RECORDS, other])) == {"tickets with two passes"}
 
 
