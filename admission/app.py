@@ -9,7 +9,9 @@ from starlette.applications import Starlette
 
 from admission.admin import RoomsApi
 from admission.api import LineApi
+from admission.away import Away
 from admission.book import Book
+from admission.claim_keeper import ClaimKeeper
 from admission.controller import Controller
 from admission.cookies import Cookies
 from admission.credentials import Credentials
@@ -31,6 +33,7 @@ from admission.revocation_list import RevocationLists
 from admission.revocations import Revocations, RevokedTickets
 from admission.revocations_api import RevocationsApi
 from admission.rooms import Rooms
+from admission.shares import Shares
 from admission.signing_keys import SigningKeys
 from admission.trust import Trust
 from admission.waiting_room import WaitingRoom
@@ -48,6 +51,8 @@ TRUST_SECONDS = 1.0
 KEYRING_SECONDS = 1.0
 RENEWAL_SECONDS = 1.0
 PRUNE_SECONDS = 60.0
+KEEPER_SECONDS = 0.5
+SHARES_SECONDS = 2.0
 
 
 def create(settings: Settings | None = None) -> Starlette:
@@ -60,10 +65,13 @@ def create(settings: Settings | None = None) -> Starlette:
     trust = Trust(pool, lists)
     keyring = Keyring(pool, settings.master_key_bytes, settings.public_url + settings.prefix)
     line = Line(bond)
+    keeper = ClaimKeeper(pool)
+    shares = Shares(pool, book, secrets.token_hex(8))
     revoked_tickets = RevokedTickets(pool, book, line)
     restorer = Restorer(pool, Entries(pool, bond))
-    waiting_room = WaitingRoom(pool, line, book, keyring, trust, restorer, revoked_tickets)
-    renewals = Renewals(book, line, keyring)
+    away = Away(pool, keeper, shares)
+    waiting_room = WaitingRoom(pool, line, book, keyring, trust, restorer, revoked_tickets, keeper, away)
+    renewals = Renewals(book, line, keyring, keeper)
     cookies = Cookies(https=settings.https)
     credentials = Credentials(cookies, keyring, trust, revoked_tickets)
     codes = RecoveryCodes(pool, keyring, settings.master_key_bytes)
@@ -77,6 +85,8 @@ def create(settings: Settings | None = None) -> Starlette:
         Loop("revoked tickets", revoked_tickets.refresh, TRUST_SECONDS),
         Loop("renewals", renewals.run_once, RENEWAL_SECONDS),
         Loop("book", book.refresh, BOOK_SECONDS),
+        Loop("claims", keeper.run_once, KEEPER_SECONDS),
+        Loop("shares", shares.run_once, SHARES_SECONDS),
         Loop("controller", controller.run_once, STEP_SECONDS),
         Loop("gauges", gauges.run_once, BOOK_SECONDS),
         Loop("prune", controller.prune, PRUNE_SECONDS),
@@ -99,6 +109,8 @@ def create(settings: Settings | None = None) -> Starlette:
                 await asyncio.gather(*running)
                 with contextlib.suppress(*STORE_AWAY):
                     await controller.release()
+                    await keeper.run_once()
+                    await shares.release()
                 await bond.close()
 
     return create_app(

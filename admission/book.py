@@ -33,8 +33,8 @@ UNKNOWN_ROOM_SECONDS = 0.2
 class View:
     """A room as this worker knows it. `handle` is None before a leader has begun the room.
 
-    `figures` were read at `figures_at` (this process's monotonic clock); `reachable` says whether Redis answered last time;
-    `outflow` is how the line moved, as this worker saw it.
+    `figures` were read at `figures_at` (this process's monotonic clock); `reachable` says whether Redis answered last time,
+    `away_since` since when it has not; `outflow` is how the line moved, as this worker saw it.
     """
 
     room: Room
@@ -48,6 +48,8 @@ class View:
     figures_at: float = 0.0
     reachable: bool = False
     outflow: Outflow = UNSEEN
+    away_since: float | None = None
+    admitted_away: int = 0
 
     @property
     def now_ms(self) -> float:
@@ -168,12 +170,12 @@ class Book:
     async def _read_figures(self) -> None:
         """Read every begun room's figures; a room that Redis cannot tell of keeps its last ones, marked unreachable."""
         read: dict[str, tuple[Figures, float] | None] = dict.fromkeys(self._views)
-        with suppress(LineAway):
+        with suppress(LineAway):  # of one node, perhaps: the others' rooms are read all the same
             await self._bond.renew()
-            for name, view in list(self._views.items()):
-                if view.handle is not None:
-                    with suppress(LineAway):
-                        read[name] = (await self._line.read(view.handle), time.monotonic())
+        for name, view in list(self._views.items()):
+            if view.handle is not None:
+                with suppress(LineAway):
+                    read[name] = (await self._line.read(view.handle), time.monotonic())
         self._views = {name: _noted(view, read.get(name)) for name, view in self._views.items()}
 
 
@@ -184,13 +186,14 @@ def _with_figures(view: View, before: View) -> View:
         figures_at=before.figures_at,
         reachable=before.reachable,
         outflow=before.outflow,
+        away_since=before.away_since,
     )
 
 
 def _noted(view: View, read: tuple[Figures, float] | None) -> View:
     if read is None:
-        return replace(view, reachable=False)
-    view = replace(view, figures=read[0], figures_at=read[1], reachable=True)
+        return replace(view, reachable=False, away_since=view.away_since or time.monotonic())
+    view = replace(view, figures=read[0], figures_at=read[1], reachable=True, away_since=None)
     settings, now_ms = view.room.settings, view.now_ms
     is_open = phase_of(settings, now_ms, dormant=read[0].dormant) == "open" and settings.method in ("draw", "fifo")
     reading = Reading(now_ms, view.called, flowing=is_open and view.layout.drawn is not None and view.waiting > 0)
@@ -213,6 +216,7 @@ def _view(row: asyncpg.Record, gaps: Mapping[tuple[str, str], list[Gap]]) -> Vie
         number_limit=row["number_limit"] if begun else 0,
         ordered_by=row["ordered_by"],
         draw=draw,
+        admitted_away=row["admitted_away"] or 0,
         layout=Layout(
             room.name, room.epoch, drawn, gaps.get((room.name, "entry"), ()), gaps.get((room.name, "number"), ())
         ),

@@ -10,7 +10,7 @@ from admission.book import ISSUE_CHUNK, Book, View
 from admission.calling import Observed, Segment, may_call, plan_segment, stands_by
 from admission.drawing import Drawing
 from admission.line import keys
-from admission.recovery import begin_generation, read_claim, save_claims, settings_fields
+from admission.recovery import begin_generation, enter_late_claims, read_claim, save_claims, settings_fields
 from admission.redis_bond import LineAway, RedisBond
 from admission.tickets import Kind
 from chassis.database import Pool, read_text
@@ -72,6 +72,8 @@ class Controller:
         if observed is None:
             await self._recover(view, term)
             return
+        if await enter_late_claims(self._pool, self._bond, view):
+            return  # the next step calls with them counted
         entries_known = await self._drawing.keep_entries(view, generation, observed.entries)
         drawn = await self._drawing.advance(view, generation, term, observed)
         places = None

@@ -88,6 +88,7 @@ ANSWERS: dict[str, Any] = {
             "waiting": COUNT,
             "active": COUNT_OR_NULL,
             "admitted": COUNT_OR_NULL,
+            "admitted_away": COUNT,
             "passed_through": COUNT_OR_NULL,
             "rate_per_minute": COUNT,
             "called_per_minute": {"type": ["number", "null"], "minimum": 0},

@@ -73,6 +73,13 @@ class Layout:
         """How many places there are, when the last number issued behind the draw is `numbers`."""
         return max(0, drawn_entries + numbers - gaps_length(self.number_gaps))
 
+    def forgotten_last(self, ticket: Ticket, numbers: int) -> bool:
+        """Whether Redis forgot the ticket's number and has issued none behind it, so that its place is not issued any more."""
+        if ticket.kind != "number" or not self.number_gaps:
+            return False
+        gap = self.number_gaps[-1]
+        return gap.first <= ticket.index <= gap.last and numbers <= gap.last
+
     def place_of(self, ticket: Ticket) -> int | None:
         """The ticket's place from 1, or None while the draw is still to come."""
         if self.drawn is None:

@@ -6,13 +6,13 @@ Only the leader does this; until it is done every verb on the room is refused an
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import asyncpg
 import structlog
 
-from admission.book import ISSUE_CHUNK
+from admission.book import ISSUE_CHUNK, View
 from admission.calling import CARRY_PLACES_MAX, Call, doubtful_places
+from admission.claim_keeper import Claim
 from admission.line import keys
 from admission.passes import pass_id
 from admission.redis_bond import LineAway, RedisBond
@@ -20,17 +20,8 @@ from admission.room_settings import RoomSettings
 from admission.rooms import Room
 from chassis.database import Pool, read_text
 
+CLAIMS_MAX = 1_000  # in one script run: it keeps every other room on its node waiting
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A claim as Redis notes it for Postgres."""
-
-    ticket_id: str
-    place: int
-    issued_at: int
-    expires_at: int
 
 
 async def begin_generation(pool: Pool, bond: RedisBond, room: Room, term: int) -> None:
@@ -58,17 +49,28 @@ async def begin_generation(pool: Pool, bond: RedisBond, room: Room, term: int) -
         for call in await pool.fetch(read_text("admission", "sql", "recent_calls.sql"), room.name, room.epoch)
     ]
     claims = await pool.fetch(read_text("admission", "sql", "recent_claims.sql"), room.name, room.epoch)
+    generation = str(row["generation"])
     await bond.run(
         "restore",
         identity,
-        keys(room.name, room.epoch, "line", "calls", "slots", "claims", "forget", "claimed", "doubtful"),
+        keys(room.name, room.epoch, "line", "calls", "doubtful", "slots", "claims", "forget", "claimed"),
         (
-            str(row["generation"]),
+            generation,
             str(term),
             *_memory(room.settings, row, calls, claims),
             *_hash(room.settings, row, forgot=held_generation == 0),
         ),
     )
+    for first in range(0, len(claims) or 1, CLAIMS_MAX):
+        last = first + CLAIMS_MAX >= len(claims)
+        answer = await bond.run(
+            "refill",
+            identity,
+            keys(room.name, room.epoch, "line", "slots", "claims", "forget", "claimed"),
+            (generation, "1" if last else "0", *_values(claims[first : first + CLAIMS_MAX])),
+        )
+        if answer[0] == "term":
+            raise LineAway("another leader is at work")
     log.info("line restored", room=room.name, generation=row["generation"], called=row["called"], claims=len(claims))
 
 
@@ -85,6 +87,23 @@ async def save_claims(pool: Pool, room: Room, claims: Sequence[Claim]) -> None:
             [claim.issued_at for claim in claims],
             [claim.expires_at for claim in claims],
         )
+
+
+async def enter_late_claims(pool: Pool, bond: RedisBond, view: View) -> int:
+    """Tell Redis of claims granted while it was away, or come late, before anybody else is called; how many. Raises LineAway."""
+    assert view.handle is not None
+    room, entered = view.room, 0
+    while late := await pool.fetch(read_text("admission", "sql", "late_claims.sql"), room.name, room.epoch, CLAIMS_MAX):
+        await bond.run(
+            "enter",
+            view.handle.redis_identity,
+            keys(room.name, room.epoch, "line", "slots", "claims", "forget", "claimed", "doubtful"),
+            (str(view.handle.generation), *_values(late)),
+        )
+        ticket_ids = [claim["ticket_id"] for claim in late]
+        await pool.execute(read_text("admission", "sql", "claims_entered.sql"), room.name, room.epoch, ticket_ids)
+        entered += len(late)
+    return entered
 
 
 def read_claim(text: str) -> Claim:
@@ -119,21 +138,24 @@ def settings_fields(settings: RoomSettings) -> dict[str, str]:
     }
 
 
+def _values(claims: Sequence[asyncpg.Record]) -> list[str]:
+    """What refill.lua and enter.lua take of claims."""
+    return [str(claim[name]) for claim in claims for name in ("ticket_id", "place", "issued_at", "expires_at", "state")]
+
+
 def _memory(
     settings: RoomSettings, row: asyncpg.Record, calls: Sequence[Call], claims: Sequence[asyncpg.Record]
 ) -> list[str]:
-    """What restore.lua takes of calls, claims and doubtful places: their counts, then their values."""
+    """What restore.lua takes of calls and doubtful places: their counts, then their values."""
     doubtful: dict[int, int] = {}
     if settings.active_max is not None:
         claimed = {claim["place"] for claim in claims}
         turn_ms = settings.turn_seconds * 1000
         called = doubtful_places(calls, claimed, row["over"], row["called"])
         doubtful = {place: clock_ms + turn_ms for place, clock_ms in called.items()}
-    values = [f"{len(calls)} {len(claims)} {len(doubtful)}"]
+    values = [f"{len(calls)} {len(doubtful)}"]
     for call in calls:
         values += [str(call.clock_ms), str(call.called)]
-    for claim in claims:
-        values += [str(claim[name]) for name in ("ticket_id", "place", "issued_at", "expires_at", "state")]
     for place, ends_ms in doubtful.items():
         values += [str(place), str(ends_ms)]
     return values

@@ -108,6 +108,8 @@ class NodeBond:
             raise LineAway(type(error).__name__) from error
         finally:
             await probe.aclose()
+        if facts.get("loading", "0") != "0":
+            raise LineAway("it is still reading its file")
         reason = _unfit(facts)
         self._tell(facts, reason)
         if reason is not None:

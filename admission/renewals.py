@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, replace
 
 from admission.book import Book, View
+from admission.claim_keeper import Claim, ClaimKeeper
 from admission.keyring import Keyring
 from admission.line import Line
 from admission.passes import Pass
@@ -30,10 +31,13 @@ class _Longer:
 class Renewals:
     """Who was active since the last pass, and the longer passes that follow from it; both bounded."""
 
-    def __init__(self, book: Book, line: Line, keyring: Keyring, *, noted_max: int = NOTED_MAX) -> None:
+    def __init__(
+        self, book: Book, line: Line, keyring: Keyring, keeper: ClaimKeeper, *, noted_max: int = NOTED_MAX
+    ) -> None:
         self._book = book
         self._line = line
         self._keyring = keyring
+        self._keeper = keeper
         self._noted_max = noted_max
         self._noted: dict[str, dict[str, Pass]] = {}
         self._longer: dict[str, _Longer] = {}
@@ -82,6 +86,12 @@ class Renewals:
         assert view.handle is not None
         try:
             expiries = await self._line.renew(view.handle, [shown.subject for shown in passes])
+            longer = [
+                Claim(shown.subject, 0, shown.issued_at, expires_at)
+                for shown, expires_at in zip(passes, expiries, strict=True)
+                if expires_at > shown.expires_at
+            ]
+            await self._keeper.keep_all(view.handle, longer)  # a Redis that is lost must not forget a handed out expiry
         except LineAway:
             return 0  # whoever goes on shopping is noted again
         renewed = 0

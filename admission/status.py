@@ -50,6 +50,7 @@ def status_document(view: View) -> dict[str, object]:
         "waiting": view.waiting,
         "active": None if figures is None else figures.active,
         "admitted": None if figures is None else figures.admitted,
+        "admitted_away": view.admitted_away,
         "passed_through": None if figures is None else figures.passed,
         "rate_per_minute": settings.rate_per_minute,
         "called_per_minute": None if pace is None or pace.per_minute is None else round(pace.per_minute, 1),

@@ -5,8 +5,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from admission.away import Away
 from admission.batches import Batches
 from admission.book import Book, View
+from admission.claim_keeper import TURN, Claim, ClaimKeeper
 from admission.keyring import Keyring
 from admission.line import (
     AllExtended,
@@ -39,7 +41,7 @@ from chassis.problems import Problem, busy
 
 LIMIT_ATTEMPTS_MAX = 4
 RENEWAL_SECONDS_MAX = 60  # how long a renewal may be under way, clocks that differ included
-TURN = 1  # of all a ticket's turns at most one is used, so there is one pass for it
+KEPT_SECONDS = 60  # a claim repeated later than this is in Postgres by then, from its worker or from Redis
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class WaitingRoom:
         trust: Trust,
         restorer: Restorer,
         revoked_tickets: RevokedTickets,
+        keeper: ClaimKeeper,
+        away: Away,
     ) -> None:
         self._pool = pool
         self._line = line
@@ -82,6 +86,8 @@ class WaitingRoom:
         self._trust = trust
         self._restorer = restorer
         self._revoked_tickets = revoked_tickets
+        self._keeper = keeper
+        self._away = away
 
     async def join(self, view: View, client_id: str, shown: Ticket | None) -> Entered:
         """A place for `client_id`; whoever shows its ticket, or joined before, gets the same place.
@@ -104,6 +110,10 @@ class WaitingRoom:
         """Where the ticket stands. Answers from the ticket alone while Redis is away."""
         await self._restorer.restore(view, ticket)
         place = view.layout.place_of(ticket)
+        if (standing := self._away.standing(view, ticket, place)) is not None:
+            return replace(reached(view, place or 0, standing), place=place, reachable=False)
+        with suppress(Problem):
+            await self._issue_again(view, ticket)
         if place is None or not may_be_reached(view, place):
             return queued(view, place)
         try:
@@ -120,8 +130,8 @@ class WaitingRoom:
         Raises Problem not-called (with Retry-After) before its turn or while the room refuses, turn-missed after it,
         busy while Redis is away.
         """
-        place = self._drawn_place(view, ticket)
-        answer = await self._claims.ask(_handle(view), (ticket.ticket_id, place))
+        place = view.layout.place_of(ticket)
+        answer = await self._away.admit(view, ticket, place) or await self._claim(view, ticket)
         match answer:
             case Granted(issued_at, expires_at, repeated):
                 CLAIMS.labels(view.room.name, "repeated" if repeated else "granted").inc()
@@ -129,7 +139,7 @@ class WaitingRoom:
                 granted = Pass(view.room.name, ticket.ticket_id, jti, issued_at, expires_at, epoch=view.room.epoch)
                 return Admitted(granted, self._keyring.signer.sign(granted), repeated)
             case Early(called):
-                raise self._early(view, place, called)
+                raise self._early(view, place or 0, called)
             case Delayed(reason, wait_seconds):
                 raise self._not_called(
                     view, "You are called, and keep your turn while the room lets nobody in.", wait_seconds, reason, 0
@@ -210,6 +220,25 @@ class WaitingRoom:
         ahead = place - called - 1
         wait_seconds = (ahead + 1) * 60 / view.room.settings.rate_per_minute
         return self._not_called(view, "The line has not reached this place.", wait_seconds, "early", ahead)
+
+    async def _claim(self, view: View, ticket: Ticket) -> ClaimAnswer:
+        """What Redis says to a claim; a slot counts only once Postgres keeps it."""
+        await self._issue_again(view, ticket)
+        place, handle = self._drawn_place(view, ticket), _handle(view)
+        answer = await self._claims.ask(handle, (ticket.ticket_id, place))
+        if isinstance(answer, Granted) and answer.issued_at > view.now_ms / 1000 - KEPT_SECONDS:
+            claim = Claim(ticket.ticket_id, place, answer.issued_at, answer.expires_at)
+            kept = await self._keeper.keep(handle, claim)
+            return Granted(kept.issued_at, kept.expires_at, answer.repeated)
+        return answer
+
+    async def _issue_again(self, view: View, ticket: Ticket) -> None:
+        """Issue the place of a ticket that Redis forgot as the last one: it would be called only once somebody else comes.
+
+        Its device joins again, behind the gap that its number lies in, which is the very same place.
+        """
+        if view.figures is not None and view.layout.forgotten_last(ticket, view.figures.numbers):
+            await self._number(view, ticket.client_id)
 
     async def _number(self, view: View, client_id: str) -> Joined:
         """An entry or number from Redis, below a limit that Postgres holds."""

@@ -5,7 +5,7 @@ import contextlib
 import hashlib
 import secrets
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -142,6 +142,26 @@ async def line_world(settings: Settings, pool: Pool, room: str = "onsale") -> As
         world = LineWorld(url, pool, room)
         async with world.http:
             yield world
+
+
+async def back(world: LineWorld) -> Buyer:
+    """Wait until the room takes entries again; who joined first."""
+    joined: list[Buyer] = []
+
+    async def takes_entries() -> bool:
+        try:
+            joined.append(await world.join())
+        except AssertionError as refused:
+            assert '"busy"' in str(refused), refused
+        return bool(joined)
+
+    await until(takes_entries, "the room is back")
+    return joined[0]
+
+
+async def places(world: LineWorld, buyers: Sequence[Buyer]) -> list[object]:
+    """Everybody's place."""
+    return [(await world.place(buyer))["place"] for buyer in buyers]
 
 
 def client_id_of(secret: str) -> str:

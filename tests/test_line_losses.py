@@ -9,31 +9,12 @@ import msgspec
 import pytest
 import redis.asyncio as redis
 
+from admission.line import keys
+from admission.redis_bond import RedisBond
 from chassis.database import Pool
 from chassis.settings import Settings
-from tests.line_world import Buyer, LineWorld, line_world, soon, until
+from tests.line_world import Buyer, LineWorld, back, line_world, places, soon, until
 from tests.servers import ControlledServer
-
-
-async def places(world: LineWorld, buyers: list[Buyer]) -> list[object]:
-    """Everybody's place."""
-    return [(await world.place(buyer))["place"] for buyer in buyers]
-
-
-async def back(world: LineWorld) -> Buyer:
-    """Wait until the room takes entries again; who joined first."""
-    joined: list[Buyer] = []
-
-    async def takes_entries() -> bool:
-        try:
-            joined.append(await world.join())
-        except AssertionError as refused:
-            assert '"busy"' in str(refused), refused
-            return False
-        return True
-
-    await until(takes_entries, "the room is back")
-    return joined[0]
 
 
 @pytest.mark.parametrize("moment", ["prequeue", "open"])
@@ -132,6 +113,39 @@ async def test_a_new_redis_keeps_the_active_cap(settings: Settings, pool: Pool) 
         assert (await world.claim(inside[0])).json()["pass"] == passes[0]
         await world.http.delete("/rooms/onsale/passes", headers={"Fairgate-Pass": passes[0]})
         await world.admitted(newcomer)
+
+
+async def test_thousands_of_claims_come_back_whole(settings: Settings, pool: Pool) -> None:
+    async with line_world(settings, pool) as world, redis.Redis.from_url(settings.redis_url) as memory:
+        await world.put(rate_per_minute=60_000, active_max=2_501)
+        await pool.execute(
+            "INSERT INTO line.claims (room, epoch, ticket_id, turn, place, jti, issued_at, expires_at)"
+            " SELECT 'onsale', 1, 'ticket-' || n, 1, 0, 'jti-' || n, 1, 4102444800 FROM generate_series(1, 2500) AS n"
+        )
+        await memory.flushall()
+        first, second = await back(world), await world.join()
+        await world.admitted(first)
+        await world.shows("active", 2_501)
+        assert (await world.claim(second)).status_code == 202
+
+
+async def test_a_leader_that_slept_through_a_restore_brings_nothing_into_the_next(settings: Settings) -> None:
+    bond = RedisBond(settings.redis_url)
+    await bond.renew()
+    identity = bond.identity_of("onsale")
+    of_restore = keys("onsale", 1, "line", "calls", "doubtful", "slots", "claims", "forget", "claimed")
+    of_refill = keys("onsale", 1, "line", "slots", "claims", "forget", "claimed")
+    claim = ("ticket", "1", "1", "4102444800", "active")
+    for generation in ("4", "5"):
+        assert await bond.run("restore", identity, of_restore, (generation, "1", "0 0")) == ["restoring"]
+    assert await bond.run("refill", identity, of_refill, ("4", "1", *claim)) == ["term"]
+    assert await bond.run("restore", identity, of_restore, ("4", "1", "0 0")) == ["term"]
+    assert await bond.run("refill", identity, of_refill, ("5", "1")) == ["refilled"]
+    assert await bond.run("refill", identity, of_refill, ("5", "1", *claim)) == ["term"]
+    async with redis.Redis.from_url(settings.redis_url) as memory:
+        assert await memory.keys("*slots*") == []
+        assert await memory.hget("{onsale}:line", "generation") == b"5"
+    await bond.close()
 
 
 async def test_another_worker_leads_when_the_leader_goes(settings: Settings, pool: Pool) -> None:

@@ -1,6 +1,5 @@
 """Valkeys of a test's own on TCP ports: single ones set up as the test says, and a cluster of three."""
 
-import asyncio
 import contextlib
 import secrets
 import socket
@@ -86,51 +85,3 @@ def _port(node: ControlledServer) -> int:
 
 async def _bus_port(client: "redis.Redis") -> int:
     return int(str((await client.config_get("cluster-port"))["cluster-port"]))
-
-
-class TcpProxy:
-    """Listens on one port and passes on to whichever server it is pointed at: what a moving address does."""
-
-    def __init__(self, target: ControlledServer) -> None:
-        self.target = target
-        self._port = free_port()
-        self._open: set[asyncio.StreamWriter] = set()
-
-    @property
-    def url(self) -> str:
-        """The address that stays."""
-        return f"redis://:{PASSWORD}@127.0.0.1:{self._port}"
-
-    async def point_at(self, target: ControlledServer) -> None:
-        """Send whoever comes from now on to `target`, and cut those who are connected."""
-        self.target = target
-        for writer in list(self._open):
-            writer.close()
-
-    @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator["TcpProxy"]:
-        """Listen until the block ends."""
-        server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
-        try:
-            yield self
-        finally:
-            server.close()
-            await self.point_at(self.target)
-            await server.wait_closed()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            up_reader, up_writer = await asyncio.open_connection("127.0.0.1", _port(self.target))
-            self._open |= {writer, up_writer}
-            await asyncio.gather(_pump(reader, up_writer), _pump(up_reader, writer), return_exceptions=True)
-            self._open -= {writer, up_writer}
-        writer.close()
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(1 << 16):
-            writer.write(data)
-            await writer.drain()
-    finally:
-        writer.close()

@@ -1,2 +1,7 @@
--- Whether a ticket was ever admitted. $1 room, $2 epoch, $3 ticket id. Answers expires_at (Unix seconds) or no row.
-SELECT expires_at FROM line.claims WHERE room = $1 AND epoch = $2 AND ticket_id = $3 ORDER BY turn DESC LIMIT 1;
+-- Whether a ticket was ever admitted. $1 room, $2 epoch, $3 ticket id.
+-- Answers issued_at, expires_at (Unix seconds) and whether its pass was revoked, or no row.
+SELECT claim.issued_at, claim.expires_at, revoked.jti IS NOT NULL AS revoked
+FROM line.claims AS claim
+LEFT JOIN line.revocations AS revoked ON revoked.jti = claim.jti
+WHERE claim.room = $1 AND claim.epoch = $2 AND claim.ticket_id = $3
+ORDER BY claim.turn DESC LIMIT 1;

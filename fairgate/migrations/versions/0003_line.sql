@@ -138,3 +138,25 @@ ALTER TABLE line.signing_keys
     ADD CONSTRAINT signing_key_state_is_known CHECK (state IN ('next', 'current', 'retired', 'revoked')),
     ADD CONSTRAINT next_signing_key_says_when CHECK (state <> 'next' OR activates_at IS NOT NULL);
 CREATE UNIQUE INDEX one_next_key_for_each_purpose ON line.signing_keys (purpose) WHERE state = 'next';
+
+-- Claims granted while Redis was away are marked; Redis hears of them, and of those that came late, from the leader.
+ALTER TABLE line.claims
+    ADD COLUMN away     boolean NOT NULL DEFAULT false,
+    ADD COLUMN to_enter boolean NOT NULL DEFAULT false;
+CREATE INDEX claims_to_enter ON line.claims (room, epoch, ticket_id) WHERE to_enter;
+ALTER TABLE line.progress ADD COLUMN admitted_away bigint NOT NULL DEFAULT 0;
+
+-- The gateway workers alive, and what share of each room's rate each may admit by itself while Redis is away.
+CREATE TABLE line.workers (
+    id      text        NOT NULL,
+    seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT workers_pkey PRIMARY KEY (id)
+);
+CREATE TABLE line.shares (
+    room            text        NOT NULL,
+    worker          text        NOT NULL,
+    rate_per_minute float8      NOT NULL,  -- the most that the worker may believe it holds
+    valid_until     timestamptz NOT NULL,
+    CONSTRAINT shares_pkey PRIMARY KEY (room, worker),
+    CONSTRAINT share_is_not_negative CHECK (rate_per_minute >= 0)
+);
