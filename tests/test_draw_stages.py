@@ -80,7 +80,8 @@ async def leaves_of(world: LineWorld) -> bytes:
 
 
 async def entered(world: LineWorld, count: int) -> list[Buyer]:
-    return list(await asyncio.gather(*(world.join() for _ in range(count))))
+    """Buyers who joined at once, in the order of their entries."""
+    return sorted(await asyncio.gather(*(world.join() for _ in range(count))), key=number_of)
 
 
 def number_of(buyer: Buyer) -> int:
