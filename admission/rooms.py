@@ -110,7 +110,7 @@ class Rooms:
                     raise invalid_fields(refused)
             epoch = await connection.fetchval(read_text("admission", "sql", "put_room.sql"), name, _json(settings))
             if before is not None and before.settings.beacon != settings.beacon:
-                await connection.execute(read_text("admission", "sql", "withdraw_commitment.sql"), name, epoch)
+                await _commit_anew(connection, name, epoch)
             old = {} if before is None else msgspec.to_builtins(before.settings)
             new = msgspec.to_builtins(settings)
             changed = {field: value for field, value in new.items() if field not in old or old[field] != value}
@@ -151,6 +151,12 @@ def refusals(present: RoomSettings, wanted: RoomSettings, standing: Standing, no
         if not refused and phase_of(wanted, now_ms) not in OPENED:
             refused.append(("/phase", "the room has opened already: pause, close or reset it"))
     return refused
+
+
+async def _commit_anew(connection: Connection, name: str, epoch: int) -> None:
+    """Withdraw the draw's commitment. Raises Problem invalid once somebody has entered, in whatever phase the room is now."""
+    if not await connection.fetchval(read_text("admission", "sql", "withdraw_commitment.sql"), name, epoch):
+        raise invalid_fields([("/beacon", "people have entered: the draw is committed to what it was before")])
 
 
 def _standing(row: asyncpg.Record) -> Standing:

@@ -19,7 +19,7 @@ from admission.proofs import Proof, place_of, verify, verify_ticket
 from admission.room_settings import Beacon, RoomSettings
 from admission.rooms import Rooms
 from admission.tickets import client_digest
-from chassis.database import Pool
+from chassis.database import Pool, read_text
 from chassis.problems import Problem
 from chassis.settings import Settings
 from tests.line_world import Buyer, LineWorld, line_world, serving, soon, until
@@ -185,6 +185,13 @@ async def test_the_beacon_changes_only_before_the_pre_queue_and_commits_anew(set
         with pytest.raises(Problem, match="committed"):
             await rooms.put("onsale", RoomSettings(prequeue_at=soon(600), opens_at=soon(700)), actor="test")
         assert (await proof_of(world)).commitment == stands.commitment
+        await world.join()
+        await kept(world, 1)
+        await rooms.change("onsale", {"phase": "draft"}, actor="test")
+        with pytest.raises(Problem, match="people have entered"):
+            await rooms.change("onsale", {"beacon": None}, actor="test")
+        assert (await rooms.get("onsale")).settings.beacon == beacon
+        assert (await proof_of(world)).commitment == stands.commitment
 
 
 @pytest.mark.parametrize("stage", ["close_entries", "set_root", "close_draw"])
@@ -272,6 +279,10 @@ async def test_a_reset_keeps_the_earlier_proof_public(settings: Settings, pool: 
         }
         await Rooms(pool).reset("onsale", 1, actor="test")
         await world.shows("epoch", 2)
+        await pool.execute(read_text("admission", "sql", "prune_line.sql"), 5_000)
+        assert (
+            await pool.fetchval("SELECT count(*) FROM line.entries") == 0
+        )  # who entered is forgotten, the leaves stay
         assert await proof_of(world, 1) == before
         assert (await world.http.get(f"{ROOM}/draw/leaves?epoch=1")).content == leaves
         assert (await world.http.get(f"{ROOM}/draw/entries/1?epoch=1")).json()["epoch"] == 1
