@@ -366,3 +366,21 @@ async def test_a_visitor_without_javascript_takes_part_in_the_draw_and_is_told_s
         mine = (await world.http.get(ROOM)).json()["place"]["place"]
         places = [place_of(proof, number_of(buyer)) for buyer in others]
         assert sorted([mine, *(place or 0 for place in places)]) == [1, 2, 3, 4]
+
+
+async def test_a_room_whose_secret_cannot_be_opened_keeps_no_other_from_its_draw(
+    settings: Settings, pool: Pool
+) -> None:
+    async with line_world(settings, pool) as world:
+        await Rooms(pool).put("broken", RoomSettings(opens_at=soon(4)))
+        await world.put(opens_at=soon(4), rate_per_minute=6_000)
+        await entered(world, 2)
+        await pool.execute("UPDATE line.draws SET sealed_secret = sha256(sealed_secret) WHERE room = 'broken'")
+        await reaches(world, "drawn")
+
+        async def rooted() -> bool:
+            return bool((await world.http.get("/rooms/broken/draw")).json()["stage"] == "root")
+
+        await until(rooted, "the broken room has come as far as it can")
+        buyer = await world.join()
+        await world.admitted(buyer)
