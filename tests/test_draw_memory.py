@@ -42,12 +42,10 @@ async def enter(client: redis.Redis, world: LineWorld) -> None:
     script, _ = _script("join")
     digest = await client.script_load(script)
     names = keys("onsale", 1, "line", "entrants", "unsaved_entries")
-    for first in range(0, WAITERS, 3_000):
-        pipeline = client.pipeline(transaction=False)
-        for number in range(first, first + 3_000):
+    for first in range(0, WAITERS, 300):
+        joins: list[str | bytes] = []
+        for number in range(first, first + 300):
             client_id = client_id_of(hashlib.sha256(str(number).encode()).hexdigest())
-            pipeline.evalsha(
-                digest, 3, *names, generation, client_digest(client_id)[:ENTRANT_BYTES], WAITERS + 1_000, 0, client_id
-            )
-        answers = await pipeline.execute()
-        assert all(answer[0] == b"joined" for answer in answers)
+            joins += (client_digest(client_id)[:ENTRANT_BYTES], client_id)
+        _, *rows = await client.evalsha(digest, 3, *names, generation, WAITERS + 1_000, 0, *joins)
+        assert all(row[0] == b"joined" for row in rows)
