@@ -19,7 +19,7 @@ from admission.tickets import Ticket, TicketKeys, client_id_of, new_secret, prov
 from chassis.database import Pool
 from chassis.problems import Problem
 from chassis.settings import Settings
-from tests.line_world import Buyer, LineWorld, line_world
+from tests.line_world import Buyer, LineWorld, line_world, until
 
 MAKE, REDEEM = "/rooms/onsale/recovery", "/rooms/onsale/recovered"
 
@@ -69,6 +69,24 @@ async def test_a_place_goes_on_from_another_device_and_its_pass_with_it(settings
             "/rooms/onsale/tickets", json={"client_id": phone.client_id}, headers={"Fairgate-Ticket": phone.ticket}
         )
         assert joined.json()["ticket"] == phone.ticket
+
+
+async def test_the_old_device_may_not_go_on_and_hears_why(settings: Settings, pool: Pool) -> None:
+    async with line_world(settings, pool) as world:
+        await world.put(rate_per_minute=60_000)
+        buyer = await world.join()
+        await redeem(world, await code_of(world, buyer), new_secret())
+
+        async def told() -> bool:
+            answer = await world.http.get("/rooms/onsale/place", headers=buyer.headers)
+            return answer.status_code == 403 and answer.json()["reason"] == "moved"
+
+        await until(told, "the old device is told")
+        for method, address in (("POST", "/rooms/onsale/passes"), ("POST", MAKE)):
+            answer = await world.http.request(method, address, headers=buyer.headers)
+            assert (answer.status_code, answer.json()["reason"]) == (403, "moved")
+        rejoined = await world.http.post("/rooms/onsale/tickets", json={"client_id": buyer.client_id})
+        assert (rejoined.status_code, rejoined.json()["reason"]) == (403, "moved")
 
 
 async def test_a_code_works_once_and_the_same_device_may_ask_again(settings: Settings, pool: Pool) -> None:
