@@ -15,8 +15,9 @@ from admission.line import Line
 from admission.passes import pass_id
 from admission.redis_bond import LineAway
 from admission.rooms import Rooms, note_action
-from admission.tickets import Ticket
+from admission.tickets import TICKET_ID, Ticket
 from chassis.database import Pool, read_text
+from chassis.http import invalid_fields
 from chassis.problems import Problem
 
 Kind = Literal["pass", "ticket", "identity"]
@@ -48,11 +49,13 @@ class Revocations:
         """End a pass (by jti), a ticket (by ticket id; its pass too) or the passes of an identity, for good.
 
         Every verifier refuses it within two seconds, and its slot is free then. A repeat answers with the first reason.
-        Raises Problem not-found: no such room, or no pass with this jti.
+        Raises Problem not-found: no such room, or no pass with this jti; and invalid for what is no ticket id.
         """
         room = await Rooms(self._pool).get(room_name)
         ticket_id, jti = None, None
         if kind == "ticket":
+            if not TICKET_ID.fullmatch(subject):
+                raise invalid_fields([("/subject", "must be a ticket id: 22 characters")])
             ticket_id, jti = subject, pass_id(subject, TURN)
         elif kind == "pass":
             ticket_id, jti = await self._whose(room.name, room.epoch, subject), subject

@@ -19,6 +19,7 @@ Kind = Literal["entry", "number"]
 Refusal = Literal["malformed", "unknown-key", "revoked-key", "forged", "wrong-room", "old-epoch"]
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")  # the only way to write 32 bytes
+TICKET_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 SECRET_BYTES = 32
 TOKEN_CHARACTERS_MAX = 512
 _FORM = re.compile(

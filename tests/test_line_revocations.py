@@ -113,6 +113,7 @@ async def test_a_revoked_pass_is_out_and_its_slot_is_free_and_a_repeat_is_one_re
         {"kind": "ticket", "subject": "", "reason": "y"},
         {"kind": "ticket", "subject": "x" * 201, "reason": "y"},
         {"kind": "ticket", "subject": "x"},
+        {"kind": "ticket", "subject": "no ticket id", "reason": "y"},
         {"kind": "ticket", "subject": "x", "reason": "a\nb"},
     ],
 )
