@@ -9,9 +9,12 @@ import structlog
 from admission.book import ISSUE_CHUNK, Book, View
 from admission.calling import Observed, Segment, may_call, plan_segment, stands_by
 from admission.drawing import Drawing
-from admission.line import keys
+from admission.line import keys, stock_key
+from admission.pacing import DOOR_MS_MIN, Pacing
 from admission.recovery import begin_generation, enter_late_claims, read_claim, save_claims, settings_fields
 from admission.redis_bond import LineAway, RedisBond
+from admission.rooms import Room
+from admission.stock_signal import read_signal
 from admission.tickets import Kind
 from chassis.database import Pool, read_text
 from chassis.leases import Lease
@@ -74,25 +77,26 @@ class Controller:
             return
         if await enter_late_claims(self._pool, self._bond, view):
             return  # the next step calls with them counted
-        entries_known = await self._drawing.keep_entries(view, generation, observed.entries)
+        entries_known = await self._drawing.keep_entries(view, generation, term, observed.entries)
         drawn = await self._drawing.advance(view, generation, term, observed)
         places = None
         if drawn is not None and may_call(room.settings, observed.now_ms):
             places = view.layout.places_issued(drawn, observed.numbers)
-        segment = plan_segment(observed, room.settings, places)
+        pacing = observed.pacing or await self._known_pacing(room)
+        segment, pacing = plan_segment(observed, room.settings, places, pacing)
         dormant = stands_by(room.settings, observed, places)
         # A room that a join has woken since it was observed stays awake.
         dozing = () if dormant and observed.dormant else ("dormant", "1" if dormant else "0")
-        if not await self._record(view, term, observed, segment, entries_known, opened=places is not None):
+        if not await self._record(view, term, observed, segment, pacing, entries_known, opened=places is not None):
             raise LineAway("another leader is at work")
         limits = await self._raise_limits(view, observed)
         await self._bond.run(
             "step",
             view.handle.redis_identity,
-            keys(room.name, room.epoch, "line", "calls", "ended"),
-            (generation, str(term), str(segment.clock_ms), *_fields(view, segment, limits), *dozing),
+            keys(room.name, room.epoch, "line", "calls", "ended", "pacing"),
+            (generation, str(term), str(segment.clock_ms), pacing.encode(), *_fields(view, segment, limits), *dozing),
         )
-        await self._drain(view, generation)
+        await self._drain(view, generation, term)
 
     async def _recover(self, view: View, term: int) -> None:
         """Begin a new generation, once all that is known of entries stands in both stores."""
@@ -102,37 +106,56 @@ class Controller:
     async def _observe(self, view: View, generation: str) -> Observed | None:
         """The line as Redis has it, or None where this Redis holds another generation."""
         assert view.handle is not None
-        names = ("line", "slots", "claims", "forget", "extended", "claimed", "doubtful", "lapsed", "turns")
+        names = (
+            *("line", "slots", "claims", "forget", "extended", "claimed", "doubtful", "lapsed", "turns"),
+            "pacing",
+        )
         answer = await self._bond.run(
             "observe",
             view.handle.redis_identity,
-            keys(view.room.name, view.room.epoch, *names),
-            (generation,),
+            (*keys(view.room.name, view.room.epoch, *names), stock_key(view.room.name)),
+            (generation, str(DOOR_MS_MIN)),
             may_be_absent=True,
         )
         if answer[0] == "generation":
             return None
-        _, now_ms, reached, called, active, open_turns, entries, numbers, over, clock_ms, stepped_ms, closed, *rest = (
-            answer
-        )
+        free, held, queue_share, latency_ms, age_ms, *shown = answer[17:]
         return Observed(
-            now_ms,
-            float(reached),
-            called,
-            active,
-            open_turns,
-            entries,
-            numbers,
-            over,
-            clock_ms,
-            stepped_ms,
-            entries_closed=closed == 1,
-            dormant=rest[0] == 1,
-            arrivals_left=float(rest[1]),
+            now_ms=answer[1],
+            reached=float(answer[2]),
+            called=answer[3],
+            active=answer[4],
+            doubtful=answer[5],
+            tokens=float(answer[6]),
+            door=answer[7],
+            entries=answer[8],
+            numbers=answer[9],
+            over=answer[10],
+            clock_ms=answer[11],
+            stepped_ms=answer[12],
+            entries_closed=answer[13] == 1,
+            dormant=answer[14] == 1,
+            arrivals_left=float(answer[15]),
+            pacing=Pacing.decode(answer[16]) if answer[16] else None,
+            stock=read_signal(free, held, age_ms, queue_share, latency_ms),
+            shown=tuple(shown),
         )
 
+    async def _known_pacing(self, room: Room) -> Pacing:
+        """What Postgres knows of a line whose Redis was lost."""
+        known = await self._pool.fetchval(read_text("admission", "sql", "read_pacing.sql"), room.name, room.epoch)
+        return Pacing() if known is None else Pacing.decode(known)
+
     async def _record(
-        self, view: View, term: int, observed: Observed, segment: Segment, entries_known: int, *, opened: bool
+        self,
+        view: View,
+        term: int,
+        observed: Observed,
+        segment: Segment,
+        pacing: Pacing,
+        entries_known: int,
+        *,
+        opened: bool,
     ) -> bool:
         assert view.handle is not None
         recorded = await self._pool.fetchval(
@@ -147,6 +170,11 @@ class Controller:
             observed.over,
             segment.clock_ms,
             opened,
+            segment.base,
+            segment.call_rate,
+            segment.since_ms,
+            segment.valid_until_ms,
+            pacing.lasting().encode(),
         )
         return recorded is True
 
@@ -161,17 +189,19 @@ class Controller:
                 limits = {"entry": row["entry_limit"], "number": row["number_limit"]}
         return limits["entry"], limits["number"]
 
-    async def _drain(self, view: View, generation: str) -> None:
+    async def _drain(self, view: View, generation: str, term: int) -> None:
         """Bring the claims since the last step into Postgres."""
         assert view.handle is not None
         saved = 0
         while True:
-            _, *unsaved = await self._bond.run(
+            outcome, *unsaved = await self._bond.run(
                 "drain",
                 view.handle.redis_identity,
                 keys(view.room.name, view.room.epoch, "line", "unsaved"),
-                (generation, str(saved), str(DRAINED_MAX)),
+                (generation, str(term), str(saved), str(DRAINED_MAX)),
             )
+            if outcome == "term":
+                raise LineAway("another leader is at work")
             if not unsaved:
                 return
             await save_claims(self._pool, view.room, [read_claim(text) for text in unsaved])
@@ -185,6 +215,8 @@ def _fields(view: View, segment: Segment, limits: tuple[int, int]) -> list[str]:
         "valid_until_ms": str(segment.valid_until_ms),
         "call_rate": repr(segment.call_rate),
         "called_max": str(segment.called_max),
+        "rate_per_minute": repr(segment.pace_per_minute),
+        "calling": segment.calling,
         "entry_limit": str(limits[0]),
         "number_limit": str(limits[1]),
         "passed_over": str(view.layout.passed_over),

@@ -51,11 +51,11 @@ class Drawing:
             beacon_json(beacon),
         )
 
-    async def keep_entries(self, view: View, generation: str, issued: int) -> int:
+    async def keep_entries(self, view: View, generation: str, term: int, issued: int) -> int:
         """Bring entries and full chunks of leaves into Postgres: the entry up to which all of `issued` are there."""
         if view.ordered_by != "draw" or view.draw is None or view.draw.entries_closed_at is not None:
             return issued
-        kept = await self.entries.keep(view, generation)
+        kept = await self.entries.keep(view, generation, term)
         known = issued if kept is None else min(issued, kept)
         await self._keep_chunks(view, known // CHUNK_LEAVES * CHUNK_LEAVES, self._chunks_kept.get(_name(view), 0))
         return known
@@ -73,7 +73,7 @@ class Drawing:
         if answer[0] != "closed" or not may_call(room.settings, observed.now_ms):
             return None
         if draw.entries_closed_at is None:
-            if await self.entries.keep(view, generation) is not None:
+            if await self.entries.keep(view, generation, term) is not None:
                 return None  # more than one step can bring over
             await self._record(view, term, "close_entries", answer[1])
             draw = await self._read(room)

@@ -25,7 +25,7 @@ class Entries:
         self._pool = pool
         self._bond = bond
 
-    async def keep(self, view: View, generation: str) -> int | None:
+    async def keep(self, view: View, generation: str, term: int) -> int | None:
         """Bring issued entries into Postgres; None when all are there now, else the last of those that are.
 
         Raises LineAway.
@@ -34,9 +34,11 @@ class Entries:
         names = keys(view.room.name, view.room.epoch, "line", "unsaved_entries")
         saved, last = 0, 0
         for _ in range(STEP_BATCHES_MAX):
-            _, *unsaved = await self._bond.run(
-                "drain", view.handle.redis_identity, names, (generation, str(saved), str(BATCH_ENTRIES))
+            outcome, *unsaved = await self._bond.run(
+                "drain", view.handle.redis_identity, names, (generation, str(term), str(saved), str(BATCH_ENTRIES))
             )
+            if outcome == "term":
+                raise LineAway("another leader is at work")
             if not unsaved:
                 return None
             last = await self._save(view, unsaved)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from admission.redis_bond import RedisBond
+from admission.stock_signal import StockSignal, read_signal
 from admission.tickets import Kind, client_digest
 
 ENTRANT_BYTES = 20  # of a client_id: what tells who joined
@@ -134,15 +135,6 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class StockSignal:
-    """What the stock last said is left for a room."""
-
-    free: int
-    held: int
-    age_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class Figures:
     """A room's public figures at `read_ms` (Unix milliseconds by Redis's clock); the segment gives what is called."""
 
@@ -159,6 +151,8 @@ class Figures:
     admitted: int
     passed: int
     dormant: bool
+    calling: str
+    pace_per_minute: float
     stock: StockSignal | None
 
     def called_at(self, now_ms: float) -> int:
@@ -275,7 +269,7 @@ class Line:
             (*keys(handle.room, handle.epoch, "line", "slots"), stock_key(handle.room)),
             (str(handle.generation),),
         )
-        free, held, age_ms = answer[14:]
+        free, held, age_ms = answer[16:]
         return Figures(
             read_ms=answer[1],
             base=float(answer[2]),
@@ -290,7 +284,9 @@ class Line:
             admitted=answer[11],
             passed=answer[12],
             dormant=answer[13] == 1,
-            stock=None if age_ms == "" else StockSignal(int(free), int(held), int(age_ms) / 1000),
+            calling=answer[14],
+            pace_per_minute=float(answer[15]),
+            stock=read_signal(free, held, age_ms),
         )
 
     async def _of_turns(self, verb: str, handle: Handle, values: Sequence[str]) -> list[Any]:

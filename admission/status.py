@@ -18,6 +18,7 @@ PLACE_SECONDS = 600  # how seldom a place is asked for again when nothing has ha
 PLACES_PER_SECOND = (
     3_000  # places asked for at once, after a draw or a new gap, spread over as many seconds as that takes
 )
+LATE_MS_MAX = 1_000  # a worker reads the segment that late
 
 
 def status_document(view: View) -> dict[str, object]:
@@ -58,6 +59,8 @@ def status_document(view: View) -> dict[str, object]:
         "reasons": reasons(view),
         "paused": settings.paused,
         "message": settings.message,
+        "calling": _calling(view),
+        "stock": _stock(view),
         "sold_out": sold_out(None if figures is None else figures.stock),
         "draw": _draw(view),
         "line": "reachable" if view.reachable else "away",
@@ -98,6 +101,22 @@ def reasons(view: View) -> list[Reason]:
 def moment(unix_ms: float) -> str:
     """Unix milliseconds as RFC 3339."""
     return timestamp(datetime.fromtimestamp(unix_ms / 1000, UTC))
+
+
+def _calling(view: View) -> dict[str, object] | None:
+    """Why the line stands or moves, and the rate people are let in at now, which back-pressure may have lowered."""
+    figures = view.figures
+    if figures is None:
+        return None
+    renewed = view.now_ms <= figures.valid_until_ms + LATE_MS_MAX
+    return {"state": figures.calling if renewed else "no-controller", "rate_per_minute": figures.pace_per_minute}
+
+
+def _stock(view: View) -> dict[str, object] | str:
+    signal = None if view.figures is None else view.figures.stock
+    if signal is None or not signal.fresh:
+        return "absent"
+    return {"free": signal.free, "held": signal.held, "age_seconds": round(signal.age_seconds, 1)}
 
 
 def _draw(view: View) -> dict[str, object] | None:

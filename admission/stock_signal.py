@@ -1,19 +1,45 @@
-"""What the stock tells the line: free and held units of a room's SKUs, so that waiters hear of a sell-out at once."""
+"""What the stock tells the line of a room's SKUs, so that waiters hear of a sell-out at once and nobody is called for nothing."""
 
-from admission.line import StockSignal, stock_key
-from admission.redis_bond import RedisBond
+from dataclasses import dataclass
 
 SIGNAL_SECONDS_MAX = 5.0
 
 
-async def tell_stock(bond: RedisBond, room: str, free: int, held: int) -> None:
-    """Say what is left for `room`; the last word counts, for five seconds. Raises LineAway."""
-    await bond.run("tell_stock", bond.identity_of(room), (stock_key(room),), (str(free), str(held)))
+@dataclass(frozen=True, slots=True)
+class StockSignal:
+    """The stock's last word: free and held units, how full its fullest lane is (0 to 1), and how slow recent reserves were
+    (95th percentile; None where there were none)."""
+
+    free: int
+    held: int
+    age_seconds: float
+    queue_share: float = 0.0
+    latency_ms: float | None = None
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it still counts; an older one is as good as none."""
+        return self.age_seconds <= SIGNAL_SECONDS_MAX
+
+
+def read_signal(
+    free: str, held: str, age_ms: int | str, queue_share: str = "", latency_ms: str = ""
+) -> StockSignal | None:
+    """The signal in what Redis holds of it; '' stands for what was never said."""
+    if age_ms == "":
+        return None
+    return StockSignal(
+        int(free),
+        int(held),
+        int(age_ms) / 1000,
+        float(queue_share or 0),
+        float(latency_ms) if latency_ms else None,
+    )
 
 
 def sold_out(signal: StockSignal | None) -> bool | None:
     """Whether everything is sold: None when the stock has said nothing for five seconds; held units may come back."""
-    if signal is None or signal.age_seconds > SIGNAL_SECONDS_MAX:
+    if signal is None or not signal.fresh:
         return None
     return signal.free <= 0 and signal.held <= 0
 

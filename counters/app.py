@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from admission.redis_bond import RedisBond
+from admission.stock_teller import StockTeller
 from admission.trust import Trust
 from chassis.database import STORE_AWAY, Pool, make_pool
 from chassis.keys import ApiKeys
@@ -25,9 +28,11 @@ from counters.history_api import HistoryApi
 from counters.hot import HotVerbs
 from counters.lanes import LaneSettings
 from counters.openapi import openapi_route
+from counters.signal import StockSignals
 from counters.store import Stock
 
 TRUST_INTERVAL_SECONDS = 1.0
+SIGNAL_INTERVAL_SECONDS = 1.0
 
 
 def create(settings: Settings | None = None) -> App:
@@ -39,6 +44,12 @@ def create(settings: Settings | None = None) -> App:
     stock = Stock(pool, LaneSettings(settings.stock_lanes, settings.stock_batch_max, settings.stock_queue_max))
     callers = Callers(keys, trust)
     catalog = Catalog(stock)
+    bond = RedisBond(settings.redis_url)
+    signals = StockSignals(stock, StockTeller(bond, secrets.token_hex(8)))
+    loops = [
+        Loop("trust", trust.refresh, TRUST_INTERVAL_SECONDS),
+        Loop("signal", signals.run_once, SIGNAL_INTERVAL_SECONDS),
+    ]
 
     async def schema() -> None:
         await migrated(pool)
@@ -50,10 +61,11 @@ def create(settings: Settings | None = None) -> App:
             # A pass shown to a process that knows no keys yet would be refused; while Postgres is away the loop goes on.
             with contextlib.suppress(*STORE_AWAY):
                 await trust.refresh()
-            loop = asyncio.create_task(Loop("trust", trust.refresh, TRUST_INTERVAL_SECONDS).run(stop))
+            running = asyncio.gather(*(loop.run(stop) for loop in loops))
             yield
             stop.set()
-            await loop
+            await running
+            await bond.close()
 
     return create_app(
         [*StockApi(stock, callers, catalog).routes(), *operator_routes(stock, pool, keys), openapi_route(settings)],

@@ -80,6 +80,11 @@ class Lanes:
         """How many callers wait."""
         return sum(lane.waiting for lane in self._lanes)
 
+    @property
+    def fullest(self) -> float:
+        """How full the fullest lane is, from 0 to 1."""
+        return max(lane.filled for lane in self._lanes)
+
     async def ask(self, verb: str, sku_id: int, unit: UUID, arguments: tuple[object, ...]) -> Answer:
         """What `verb` answers about `unit`, a key's slot or a hold's id. Raises Problem busy or key-in-flight."""
         return await self._lanes[spread(unit) % len(self._lanes)].ask(verb, sku_id, unit, arguments)
@@ -114,6 +119,11 @@ class Lane:
     def waiting(self) -> int:
         """How many callers wait for a statement."""
         return len(self._queue)
+
+    @property
+    def filled(self) -> float:
+        """What share of the places in it are taken."""
+        return len(self._queue) / self._queue_max
 
     async def ask(self, verb: str, sku_id: int, unit: UUID, arguments: tuple[object, ...]) -> Answer:
         """What `verb` answers to these arguments. Raises Problem busy (full, away, too slow) or key-in-flight."""

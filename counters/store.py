@@ -125,8 +125,14 @@ class Stock:
         lanes = lanes or LaneSettings()
         self._verbs = Verbs(pool)
         self._lanes = Lanes(pool, lanes)
-        self._reserves = Reserves(self._verbs, self._lanes, Lane(pool, lanes), self._reclaim)
+        self._tail = Lane(pool, lanes)
+        self._reserves = Reserves(self._verbs, self._lanes, self._tail, self._reclaim)
         self._confirms = Confirms(self._verbs, self._lanes, self._reclaim)
+
+    @property
+    def queue_share(self) -> float:
+        """How full this process's fullest lane is, from 0 to 1."""
+        return max(self._lanes.fullest, self._tail.filled)
 
     async def reserve(self, wanted: Reservation) -> Done | Refused:
         """Hold what `wanted` asks for, all or nothing. A repeat with its key returns the first answer, replayed.
@@ -246,6 +252,10 @@ class Stock:
     async def levels(self, names: Sequence[str] | None = None) -> list[Level]:
         """What is left, by name; unknown names are left out."""
         return [Level(**row) for row in await self._verbs.call("stock_level", names)]
+
+    async def left_for_rooms(self) -> list[tuple[str, int, int]]:
+        """(room, free, held) of each room whose SKUs are on sale or have ended."""
+        return [(row["room"], row["free"], row["held"]) for row in await self._verbs.call("room_stock")]
 
     async def seats(self, sku_id: int) -> list[asyncpg.Record]:
         """The seat map: seat, section, row, number, tier, x, y, state; due, unswept holds read as available."""

@@ -11,7 +11,6 @@ import structlog
 from prometheus_client import Counter
 from starlette.applications import Starlette
 
-from admission.redis_bond import RedisBond
 from chassis.database import Pool, make_pool
 from chassis.leases import Lease
 from chassis.loops import Loop
@@ -22,13 +21,11 @@ from counters.history import History
 from counters.store import Stock
 from reconciler.jobs import Job, Number, Rebalance, RepairDrift, Report, SettlePayments, Sweep
 from reconciler.payments import HttpPaymentInquiry, NoPaymentInquiry, PaymentInquiry
-from reconciler.signal import TellTheLine
 
 LEASE_INTERVAL_SECONDS = 0.5
-SIGNAL_INTERVAL_SECONDS = 1.0
 NUMBER_INTERVAL_SECONDS = 0.2
 INQUIRY_SECONDS_MAX = 3.0
-ROUTINE = (TellTheLine.name, Number.name)  # they always have something to do, and nothing to say
+ROUTINE = (Number.name,)  # it always has something to do, and nothing to say
 WORK = Counter("fairgate_reconciler_work", "What the reconciler's jobs did", ["job", "figure"])
 log = structlog.get_logger()
 
@@ -83,7 +80,6 @@ def create(settings: Settings | None = None) -> Starlette:
     pool = make_pool(settings, connections=6)
     stock = Stock(pool)
     client = httpx.AsyncClient(timeout=INQUIRY_SECONDS_MAX, trust_env=False)
-    bond = RedisBond(settings.redis_url)
     leadership = Leadership(pool)
     jobs: list[tuple[Job, float]] = [
         (Sweep(stock), settings.sweep_interval_seconds),
@@ -91,7 +87,6 @@ def create(settings: Settings | None = None) -> Starlette:
         (Rebalance(stock), settings.rebalance_interval_seconds),
         (RepairDrift(stock), settings.repair_interval_seconds),
         (Number(History(pool)), NUMBER_INTERVAL_SECONDS),
-        (TellTheLine(stock, bond), SIGNAL_INTERVAL_SECONDS),
     ]
 
     @contextlib.asynccontextmanager
@@ -106,7 +101,6 @@ def create(settings: Settings | None = None) -> Starlette:
             await running
             with contextlib.suppress(OSError):
                 await leadership.give_back()
-            await bond.close()
 
     async def schema() -> None:
         await migrated(pool)

@@ -11,8 +11,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.calling import Call, Observed, doubtful_places, plan_segment
+from admission.arrivals import SHARE_MIN
+from admission.calling import Call, Observed, Segment, doubtful_places
+from admission.calling import plan_segment as plan
 from admission.draw import draw_key, drawn_place
+from admission.pacing import SURGE_MAX, Pacing
 from admission.passes import Pass, PassRefused, PassSigner, PassVerifier, pass_id
 from admission.places import Drawn, Gap, Layout, dense
 from admission.returns import safe_return
@@ -194,26 +197,35 @@ def test_the_table_of_verified_passes_is_bounded() -> None:
 
 def observed(**changes: object) -> Observed:
     facts: dict[str, object] = {
-        "now_ms": 10_000, "reached": 5.5, "called": 5, "active": 0, "open_turns": 0, "entries": 0, "numbers": 100,
-        "over": 0, "clock_ms": 4_000, "stepped_ms": 9_500, "entries_closed": True,
+        "now_ms": 10_000, "reached": 5.5, "called": 5, "active": 0, "entries": 0, "numbers": 100,
+        "over": 5, "clock_ms": 4_000, "stepped_ms": 9_500, "entries_closed": True,
     }  # fmt: skip
     return Observed(**{**facts, **changes})  # type: ignore[arg-type]
 
 
-def test_the_line_calls_at_the_rate_and_never_more_than_three_seconds_ahead() -> None:
+def plan_segment(observed: Observed, settings: RoomSettings, places: int | None) -> Segment:
+    return plan(observed, settings, places, Pacing())[0]
+
+
+def test_the_line_is_never_called_more_than_three_seconds_ahead() -> None:
     segment = plan_segment(observed(), RoomSettings(rate_per_minute=60), 100)
-    assert (segment.base, segment.call_rate, segment.called_max) == (5.5, 60, 8)
+    assert segment.base == 5.5
+    assert segment.called_max <= 5.5 + segment.call_rate * 3 / 60
+    assert segment.call_rate <= 60 * SURGE_MAX / SHARE_MIN
     assert segment.valid_until_ms == 13_000
     assert segment.clock_ms == 4_500
 
 
-def test_called_and_active_together_stay_below_the_cap() -> None:
-    segment = plan_segment(observed(active=6, open_turns=3), RoomSettings(rate_per_minute=6_000, active_max=10), 100)
-    assert segment.called_max == 6
+def test_those_expected_and_those_inside_stay_below_the_cap() -> None:
+    settings = RoomSettings(rate_per_minute=60_000, active_max=10)
+    segment = plan_segment(observed(active=4, doubtful=2, door=3), settings, 100)
+    assert (segment.called_max, segment.calling) == (6, "running")
+    segment = plan_segment(observed(active=4, doubtful=2, door=4), settings, 100)
+    assert (segment.called_max, segment.calling) == (5, "full")
 
 
 def test_a_full_or_paused_room_stops_the_turn_clock_and_uncalls_nobody() -> None:
-    full = plan_segment(observed(active=4, open_turns=3), RoomSettings(active_max=4), 100)
+    full = plan_segment(observed(active=4, door=3), RoomSettings(active_max=4), 100)
     paused = plan_segment(observed(), RoomSettings(paused=True), 100)
     assert (full.called_max, full.clock_ms) == (5, 4_000)
     assert (paused.called_max, paused.call_rate, paused.clock_ms) == (5, 0, 4_000)

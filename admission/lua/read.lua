@@ -1,9 +1,9 @@
 -- Read a room's public figures for its status document, changing nothing.
--- KEYS[1] {room}:line, KEYS[2] {room}:slots: as in turns.lua; KEYS[3] {room}:stock  hash free, held, at_ms: the stock's last word.
+-- KEYS[1] {room}:line, KEYS[2] {room}:slots: as in turns.lua; KEYS[3] {room}:stock as in tell_stock.lua: the stock's last word.
 -- ARGV[1] generation.
 -- Answers {'read', now ms, base, since ms, valid_until ms, call_rate, called_max, called, active, entries, numbers,
---   admitted, passed (without rate or cap), dormant, free, held, age of the stock's word in ms}; the last three are '' where
---   the stock has said nothing.
+--   admitted, passed (without rate or cap), dormant, how the line is called, the rate it is let in at (text), free, held, age
+--   of the stock's word in ms}; the last three are '' where the stock has said nothing.
 -- Safe under races: it reads one moment.
 local stock = redis.call('HMGET', KEYS[3], 'free', 'held', 'at_ms')
 return {
@@ -21,6 +21,8 @@ return {
     number('admitted'),
     tonumber(line.passed or 0),
     tonumber(line.dormant or 0),
+    line.calling or '',
+    line.rate_per_minute,
     stock[1] or '',
     stock[2] or '',
     stock[3] and now_ms - tonumber(stock[3]) or '',

@@ -2,7 +2,9 @@
 -- KEYS[1] {room}:line   hash.
 -- KEYS[2] {room}:calls  zset turn clock (ms) -> called: when places were called. Trimmed here below the turns that are over.
 -- KEYS[3] {room}:ended  zset Unix ms -> over: when turns ended, for as long as they may be called once more.
--- ARGV[1] generation, ARGV[2] the leader's term, ARGV[3] the turn clock in ms, then names and values to set in the hash.
+-- KEYS[4] {room}:pacing string, JSON: what the next step must know of this one, for the leader alone. Kept with the room.
+-- ARGV[1] generation, ARGV[2] the leader's term, ARGV[3] the turn clock in ms, ARGV[4] the pacing, then names and values to
+-- set in the hash.
 -- Answers {'stepped', over}, or {'term'} to a leader whose lease has passed on.
 -- Safe under races: a lower term changes nothing; the bucket is settled at the old rate before the new one holds; `over`
 --   only grows, so that no turn that was over opens again.
@@ -38,5 +40,6 @@ while true do
     redis.call('ZREM', KEYS[3], ended_ms)
 end
 redis.call('HSET', KEYS[1], 'bucket', string.format('%.17g', left), 'bucket_at_ms', whole(now_ms),
-    'term', ARGV[2], 'clock_ms', whole(clock_ms), 'over', whole(over), unpack(ARGV, 4))
+    'term', ARGV[2], 'clock_ms', whole(clock_ms), 'over', whole(over), unpack(ARGV, 5))
+redis.call('SET', KEYS[4], ARGV[4])
 return { 'stepped', over }

@@ -25,6 +25,13 @@ ALTER TABLE line.rooms
 ALTER TABLE line.progress
     ADD COLUMN ordered_by text NOT NULL DEFAULT 'fifo',
     ADD COLUMN opened_at  timestamptz,
+    -- The segment that is in force, in Postgres before it is in Redis: the line is min(base + call_rate * minutes since
+    -- since_ms, called) until valid_until_ms, and stands still after.
+    ADD COLUMN base           double precision NOT NULL DEFAULT 0,
+    ADD COLUMN call_rate      double precision NOT NULL DEFAULT 0,
+    ADD COLUMN since_ms       bigint           NOT NULL DEFAULT 0,
+    ADD COLUMN valid_until_ms bigint           NOT NULL DEFAULT 0,
+    ADD COLUMN pacing         jsonb,  -- what is known of no-shows and back-pressure: where another leader starts
     ADD CONSTRAINT progress_order_is_known CHECK (ordered_by IN ('draw', 'fifo'));
 UPDATE line.progress AS progress SET ordered_by = room.method
   FROM line.rooms AS room WHERE room.name = progress.room AND room.method = 'draw';
