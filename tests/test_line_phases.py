@@ -167,7 +167,18 @@ def test_a_room_falls_asleep_only_when_nobody_waits_and_few_come(
     dormant: bool, called_places: int, arrivals_left: float, sleeps: bool
 ) -> None:
     observed = Observed(
-        0, float(called_places), called_places, 0, 0, 0, 10, 0, 0, 0, True, dormant=dormant, arrivals_left=arrivals_left
+        now_ms=0,
+        reached=float(called_places),
+        called=called_places,
+        active=0,
+        entries=0,
+        numbers=10,
+        over=0,
+        clock_ms=0,
+        stepped_ms=0,
+        entries_closed=True,
+        dormant=dormant,
+        arrivals_left=arrivals_left,
     )
     assert stands_by(RoomSettings(standby_above_per_minute=10), observed, 10) is sleeps
     assert not stands_by(RoomSettings(), observed, 10)
