@@ -21,7 +21,7 @@ MEMORY_CALLS_MIN, MEMORY_SECONDS = (
 )  # how many calls are remembered, or how many seconds of them if that is more
 SHARE_MIN = 0.05  # the line is never called more than twenty times as fast as people are let in
 # Cohorts older than … seconds are kept as one for each … seconds.
-GRAINS_SECONDS = ((6, 2), (24, 8), (96, 32), (384, 128))
+GRAINS_SECONDS = ((0, 0.5), (6, 2), (24, 8), (96, 32), (384, 128))
 
 
 class Cohort(msgspec.Struct, frozen=True, array_like=True):
@@ -152,8 +152,10 @@ def follow(
 
 def _together(older_ms: int, newer_ms: int, clock_ms: int) -> bool:
     age_seconds = (clock_ms - newer_ms) / 1000
-    grain_ms = 1000 * next((grain for from_age, grain in reversed(GRAINS_SECONDS) if age_seconds >= from_age), 0)
-    return grain_ms > 0 and older_ms // grain_ms == newer_ms // grain_ms
+    grain = next(
+        (grain for from_age, grain in reversed(GRAINS_SECONDS) if age_seconds >= from_age), GRAINS_SECONDS[0][1]
+    )
+    return older_ms // (1000 * grain) == newer_ms // (1000 * grain)
 
 
 def _pass_through(passed: list[float], places: int, from_age: float, to_age: float) -> None:

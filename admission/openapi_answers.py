@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, get_args
 
+from admission.calling import Calling
 from admission.status import Reason
 from chassis.problems import PROBLEMS
 
@@ -96,6 +97,23 @@ ANSWERS: dict[str, Any] = {
             "reasons": {"type": "array", "items": {"enum": list(get_args(Reason))}},
             "paused": {"type": "boolean"},
             "message": {"type": ["string", "null"]},
+            "calling": {
+                "oneOf": [
+                    object_of(
+                        {
+                            "state": {"enum": [*get_args(Calling), "no-controller"]},
+                            "rate_per_minute": {"type": "number"},
+                        }
+                    ),
+                    {"type": "null"},
+                ]
+            },
+            "stock": {
+                "oneOf": [
+                    object_of({"free": COUNT, "held": COUNT, "age_seconds": {"type": "number"}}),
+                    {"const": "absent"},
+                ]
+            },
             "sold_out": {"type": ["boolean", "null"]},
             "draw": {"oneOf": [object_of(_STAGES), {"type": "null"}]},
             "line": _LINE,
