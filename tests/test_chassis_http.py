@@ -172,7 +172,7 @@ async def test_the_surplus_is_turned_away_before_it_is_read() -> None:
         under_way = [asyncio.create_task(asking.post("/slow")) for _ in range(2)]
         for _ in under_way:
             await entered.acquire()
-        surplus = await asking.post("/slow", content=_never())
+        surplus = await asking.post("/slow", content=_Never())
         assert (surplus.status_code, surplus.json()["code"]) == (503, "busy")
         assert 1 <= int(surplus.headers["retry-after"]) <= 3
         go_on.set()
@@ -180,6 +180,10 @@ async def test_the_surplus_is_turned_away_before_it_is_read() -> None:
         assert (await asking.post("/slow")).status_code == 200
 
 
-async def _never() -> AsyncIterator[bytes]:
-    raise AssertionError("the body was read")
-    yield b""
+class _Never(httpx.AsyncByteStream):
+    """A body that must not be asked for."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for _ in range(1):
+            raise AssertionError("the body was read")
+        yield b""

@@ -34,6 +34,21 @@ async def tries_to_join(world: LineWorld) -> httpx.Response:
     return await world.http.post("/rooms/onsale/tickets", json={"client_id": client_id_of(secrets.token_hex())})
 
 
+async def heard(settings: Settings, **fields: str) -> None:
+    """Wait until the scripts, which hear of settings with the leader's next step, go by these."""
+
+    async def go_by_them() -> bool:
+        async with Redis.from_url(settings.redis_url, decode_responses=True) as redis:
+            return await redis.hmget("{onsale}:line", list(fields)) == list(fields.values())
+
+    await until(go_by_them, f"the scripts go by {fields}")
+
+
+async def opened(settings: Settings) -> bool:
+    async with Redis.from_url(settings.redis_url, decode_responses=True) as redis:
+        return bool(await redis.hget("{onsale}:e2:line", "phase") == "open")
+
+
 async def called(world: LineWorld, buyer: Buyer) -> None:
     async def is_called() -> bool:
         return (await world.place(buyer))["state"] == "called"
@@ -42,35 +57,28 @@ async def called(world: LineWorld, buyer: Buyer) -> None:
 
 
 async def test_an_operator_leads_a_sale_through_its_phases_by_hand(settings: Settings, pool: Pool) -> None:
-    async with line_world(settings, pool) as world, Redis.from_url(settings.redis_url) as redis:
+    async with line_world(settings, pool) as world:
         key = await operator(pool)
         await world.put(method="draw", phase="draft", rate_per_minute=60_000)
         early = await tries_to_join(world)
         assert (early.status_code, early.json().get("reason")) == (409, "not-yet"), early.text
         await by_hand(world, key, "prequeue", "prequeue")
-
-        async def takes_entries() -> bool:  # the scripts hear of it with the leader's next step
-            return (await tries_to_join(world)).status_code == 201
-
-        await until(takes_entries, "the room takes entries")
+        await heard(settings, phase="prequeue")
         buyer = await world.join()
-        assert buyer.joined["entry"] == 2
+        assert buyer.joined["entry"] == 1
         await by_hand(world, key, "open", "open")
         await called(world, buyer)
         await by_hand(world, key, "pause", "paused")
-
-        async def stands() -> bool:
-            return await redis.hget("{onsale}:line", "paused") == b"1"
-
-        await until(stands, "the scripts have heard of the pause")
+        await heard(settings, paused="1")
         refused = await world.claim(buyer)
-        assert (refused.status_code, refused.json()["reason"]) == (202, "paused")
+        assert (refused.status_code, refused.json().get("reason")) == (202, "paused"), refused.text
         latecomer = await world.join()
-        assert (await world.place(latecomer))["place"] == 3
+        assert (await world.place(latecomer))["place"] == 2
         await by_hand(world, key, "resume", "open")
         await world.admitted(buyer)
         await world.admitted(latecomer)
         await by_hand(world, key, "close", "closed")
+        await heard(settings, phase="closed")
         late = await tries_to_join(world)
         assert (late.status_code, late.json()["reason"]) == (409, "closed")
 
@@ -113,13 +121,13 @@ async def test_passthrough_admits_everybody_and_counts_them_apart(settings: Sett
         await world.admitted(first)
         assert (await world.claim(second)).status_code == 202
         assert (await world.http.patch(ROOM, json={"method": "passthrough"}, headers=key)).status_code == 200
-        await world.shows("method", "passthrough")
+        await heard(settings, method="passthrough")
         for buyer in (second, await world.join(), await world.join()):
             await world.admitted(buyer)
         await world.shows("passed_through", 3)
         assert (await world.status())["admitted"] == 1
         assert (await world.http.patch(ROOM, json={"method": "fifo"}, headers=key)).status_code == 200
-        await world.shows("method", "fifo")
+        await heard(settings, method="fifo")
         waits = await world.join()
         assert (await world.claim(waits)).status_code == 202
 
@@ -196,6 +204,7 @@ async def test_a_reset_begins_a_new_line_and_ends_every_ticket(settings: Setting
         await world.shows("epoch", 2)
         await world.shows("phase", "draft")
         await by_hand(world, key, "open", "open")
+        await until(lambda: opened(settings), "the scripts hear that it is open")
         refused = await world.http.get("/rooms/onsale/place", headers={"Fairgate-Ticket": old.ticket})
         assert (refused.status_code, refused.json()["reason"]) == (403, "old-epoch")
         assert (await world.claim(old)).status_code == 403
