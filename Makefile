@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lock clean
+.PHONY: help setup demo test check format translations lock clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -36,6 +36,10 @@ check: $(STAMP) ## what CI runs: format, lint, types, layers, then the tests
 format: $(STAMP) ## format the code and mend what the linter can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+translations: $(STAMP) ## bring the waiting page's new words into its catalogs (then translate what is empty)
+	@cd admission && ../$(BIN)/pybabel -q extract -F locale/babel.cfg --no-location -o messages.pot .
+	@cd admission && ../$(BIN)/pybabel -q update -i messages.pot -d locale --ignore-obsolete --no-fuzzy-matching --width 110; rm messages.pot
 
 lock: $(STAMP) ## renew requirements.lock from pyproject.toml (needs uv on the path)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --all-extras pyproject.toml -o requirements.lock

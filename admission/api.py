@@ -16,7 +16,7 @@ from admission.forms import is_form, read_form, refuse_foreign, see_other
 from admission.returns import safe_return, with_return
 from admission.room_settings import phase_of
 from admission.status import moment, status_document
-from admission.tickets import CLIENT_ID, client_id_of, new_secret
+from admission.tickets import CLIENT_ID, client_id_of, new_secret, next_secret
 from admission.waiting_room import Admitted, Entered, WaitingRoom
 from chassis.http import decode_json, invalid_fields, json_response, read_json
 from chassis.problems import Problem
@@ -153,21 +153,26 @@ class LineApi:
     async def _join_by_form(self, request: Request, view: View) -> Response:
         """Join with a secret made here, for browsers: ticket and secret become cookies that no script can read."""
         form = await read_form(request)
-        response = see_other(self._page(view, form.get("return")))
-        if form.get("again") != "1" and self._credentials.find_ticket(request, view) is not None:
-            return response  # a reload or a double click: the place in line is kept
-        secret = self._secret_for(request, view)
+        shown = self._credentials.find_ticket(request, view)
+        again = shown is not None and form.get("again") == shown.ticket_id
+        kept = self._cookies.shown_secret(request, view.room.name)
+        page = self._page(view, form.get("return"))
+        if shown is not None and not again:
+            return see_other(page)  # a reload or a double click: the place in line is kept
+        secret = self._secret_for(request, view, kept, again=again)
         entered = await self._waiting_room.join(view, client_id_of(secret), None)
+        # A browser that has no cookie of ours yet may keep none: the page will see.
+        response = see_other(page if kept else f"{page}{'&' if '?' in page else '?'}joined=1")
         self._cookies.set(response, "ticket", view.room.name, entered.token, TICKET_SECONDS)
         self._cookies.set(response, "secret", view.room.name, secret, TICKET_SECONDS)
         return response
 
-    def _secret_for(self, request: Request, view: View) -> str:
-        """A new secret; the browser's own where its ticket's key was revoked, as its place in line goes by that secret."""
-        kept = self._cookies.shown(request, "secret", view.room.name)
-        if kept and self._credentials.ticket_refusal(request, view) == "revoked-key":
-            return kept[0]
-        return new_secret()
+    def _secret_for(self, request: Request, view: View, kept: str | None, *, again: bool) -> str:
+        """The browser's own secret, so that sending the form twice is joining once; the next one for another place."""
+        if kept is None:
+            return new_secret()
+        given_up = self._credentials.ticket_refusal(request, view) in ("moved", "revoked")
+        return next_secret(kept) if again or given_up else kept
 
     async def _claim_by_form(self, request: Request, view: View) -> Response:
         form = await read_form(request)

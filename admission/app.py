@@ -118,7 +118,7 @@ def create(settings: Settings | None = None) -> Starlette:
             *LineApi(book, waiting_room, credentials, cookies, settings.prefix).routes(),
             *RecoveryApi(book, codes, credentials, cookies, settings.public_url, settings.prefix).routes(),
             *DrawApi(pool, book).routes(),
-            *Pages(book, waiting_room, credentials, trust.verifier, settings.prefix).routes(),
+            *Pages(book, waiting_room, credentials, cookies, trust.verifier, settings.prefix).routes(),
             *Gate(credentials, cookies, renewals, settings.prefix).routes(),
             *RevocationsApi(book, Revocations(pool), lists, keyring, api_keys).routes(),
             *RoomsApi(Rooms(pool), api_keys).routes(),

@@ -6,6 +6,8 @@ from typing import Literal
 from starlette.requests import Request
 from starlette.responses import Response
 
+from admission.tickets import SECRET
+
 Token = Literal["ticket", "secret", "pass"]
 HEADERS: dict[Token, str] = {"ticket": "Fairgate-Ticket", "secret": "Fairgate-Secret", "pass": "Fairgate-Pass"}
 TICKET_SECONDS = 86_400
@@ -44,6 +46,10 @@ class Cookies:
         values = [] if header is None else [header.strip()]
         values += _values(request.headers.getlist("cookie"), self.name(token, room))
         return [value for value in values if value][:SHOWN_MAX]
+
+    def shown_secret(self, request: Request, room: str) -> str | None:
+        """The first secret shown that has the form of one."""
+        return next((secret for secret in self.shown(request, "secret", room) if SECRET.fullmatch(secret)), None)
 
 
 def _values(cookie_headers: Iterable[str], name: str) -> list[str]:

@@ -20,6 +20,7 @@ Refusal = Literal["malformed", "unknown-key", "revoked-key", "forged", "wrong-ro
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")  # the only way to write 32 bytes
 TICKET_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+SECRET = CLIENT_ID  # 32 bytes too
 SECRET_BYTES = 32
 TOKEN_CHARACTERS_MAX = 512
 _FORM = re.compile(
@@ -130,6 +131,11 @@ def read_unverified(token: str) -> Ticket:
 def new_secret() -> str:
     """A client's secret, 256 random bits in base64url."""
     return secrets.token_urlsafe(SECRET_BYTES)
+
+
+def next_secret(secret: str) -> str:
+    """The secret that its holder joins with again: asking twice gives one new place, and nobody else can know it."""
+    return _text(hmac.digest(secret.encode(), b"fairgate next secret", "sha256"))
 
 
 def client_id_of(secret: str) -> str:

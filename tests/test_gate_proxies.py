@@ -166,7 +166,7 @@ async def test_who_left_is_out_within_the_poll(settings: Settings, pool: Pool, t
         assert entered.headers["location"] == "/shop"
         token = browser.cookies["fairgate-pass-onsale"]
         page = await browser.get("/.fairgate/rooms/onsale")
-        assert "You are in" in page.text
+        assert 'data-state="admitted"' in page.text
         left = await submit(browser, page, "leave")
         assert left.status_code == 303
         assert "fairgate-pass-onsale" not in browser.cookies
@@ -217,7 +217,7 @@ async def enter(browser: httpx.AsyncClient, address: str) -> httpx.Response:
 
     async def our_turn() -> bool:
         page = await browser.get(address)
-        if "It is your turn" not in page.text:
+        if 'data-state="called"' not in page.text:
             return False
         entered.append(await submit(browser, page, "passes"))
         return "fairgate-pass-onsale" in browser.cookies
