@@ -246,6 +246,7 @@ async def test_a_browser_that_blocks_cookies_is_told_so(settings: Settings, pool
     async def keep_none(route: Interception) -> None:
         answer = await route.fetch(max_redirects=0)
         kept = {name: value for name, value in answer.headers.items() if name != "set-cookie"}
+        await context.clear_cookies()  # fetching has put them there
         await route.fulfill(response=answer, headers=kept)
 
     async with open_site(settings, pool) as site:
@@ -275,6 +276,12 @@ async def test_a_place_goes_on_on_another_device_and_the_first_is_told(settings:
         await second.get_by_role("button", name="Take my place over").click()
         await in_state(second, "waiting")
         assert await second.locator("#place").text_content() == place
+
+        async def told() -> bool:
+            await first.goto(f"{site.url}/.fairgate/rooms/onsale")
+            return await first.locator("[data-show=moved]").is_visible()
+
+        await until(told, "the first device is told")
 
 
 async def _entered(site: Site) -> bool:
