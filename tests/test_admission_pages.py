@@ -11,7 +11,7 @@ from babel.messages.pofile import read_po
 
 from admission.languages import NAMES, WORDS, choose, languages
 from admission.redis_bond import RedisBond
-from admission.stock_signal import tell_stock
+from admission.stock_teller import Load, StockTeller
 from chassis.database import Pool
 from chassis.settings import Settings
 from tests.line_world import LineWorld, line_world, soon, until
@@ -247,9 +247,10 @@ async def test_a_sell_out_reaches_every_waiter_with_the_choice_to_stay(settings:
         await send(world, "tickets", {})
         bond = RedisBond(settings.redis_url)
         await bond.renew()
+        teller = StockTeller(bond, "a stock API")
 
         async def told() -> bool:
-            await tell_stock(bond, "onsale", 0, 0)
+            await teller.tell_stock("onsale", 0, 0, Load(0.0, None))
             return "sold-out" in str((await world.status())["reasons"])
 
         await until(told, "the document says so")
