@@ -56,10 +56,22 @@ class Sku:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """What one sweep did."""
+    """What one batch of a sweep did, with how many due holds it left: `locked` by somebody who decides them at this moment, `torn`
+    by drift. `last` is where the next batch goes on, or None when this was the end."""
 
     holds: int
     units: int
+    locked: int
+    torn: int
+    last: "DueHold | None"
+
+
+@dataclass(frozen=True, slots=True)
+class DueHold:
+    """A place in the order in which holds fall due."""
+
+    expires_at: datetime
+    id: UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,11 +274,22 @@ class Stock:
         return await self._verbs.call("seat_map", sku_id)
 
     async def expire_due(
-        self, sku_id: int | None = None, *, limit: int = RECLAIM_BATCH, skip_locked: bool = True, actor: str = "sweep"
+        self,
+        sku_id: int | None = None,
+        *,
+        limit: int = RECLAIM_BATCH,
+        skip_locked: bool = True,
+        actor: str = "sweep",
+        after: DueHold | None = None,
     ) -> Expired:
-        """End at most `limit` holds that are past their deadline."""
-        (row,) = await self._verbs.call("expire_due", sku_id, limit, skip_locked, actor)
-        return Expired(row["holds"], row["units"])
+        """End holds that are past their deadline: of the SKU, or of all behind `after`; at most `limit` are looked at."""
+        last = (after.expires_at, after.id) if after else (None, None)
+        (row,) = await self._verbs.call("expire_due", sku_id, limit, skip_locked, actor, *last)
+        more = row["seen"] == limit
+        return Expired(
+            row["holds"], row["units"], row["locked"], row["torn"],
+            DueHold(row["last_at"], row["last_id"]) if more else None,
+        )  # fmt: skip
 
     async def prune(self, sku_id: int, before: datetime, limit: int) -> int:
         """Forget at most `limit` of the SKU's keys older than `before` (at least 24 hours) whose hold has ended; how many."""
@@ -288,9 +311,12 @@ class Stock:
         rows = await self._verbs.call("audit", level.id)
         return [Disagreement(level.name, **row) for row in rows]
 
-    async def paying_holds(self, *, overdue_only: bool, limit: int = 1000) -> list[PayingHold]:
-        """Holds that wait for their payment: unasked ones first, then the longest overdue."""
-        return [PayingHold(**row) for row in await self._verbs.call("paying_holds", overdue_only, limit)]
+    async def paying_holds(
+        self, *, overdue_only: bool, limit: int = 1000, after: PayingHold | None = None
+    ) -> list[PayingHold]:
+        """Holds that wait for their payment, those behind `after`: unasked ones first, then the longest overdue."""
+        last = (after.stuck_since, after.paying_until, after.id) if after else (None, None, None)
+        return [PayingHold(**row) for row in await self._verbs.call("paying_holds", overdue_only, limit, *last)]
 
     async def _in_lane(self, verb: str, hold: HoldName, arguments: tuple[object, ...]) -> Done | Refused:
         answer = await self._lanes.ask(verb, hold.sku_id, hold.id, arguments)

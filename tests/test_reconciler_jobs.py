@@ -14,7 +14,8 @@ from starlette.routing import Route
 from chassis.database import Pool
 from counters.history import History
 from counters.rules import Done
-from reconciler.jobs import Number, Rebalance, RepairDrift, SettlePayments, Sweep, all_jobs
+from reconciler import jobs
+from reconciler.jobs import Number, Rebalance, RepairDrift, Report, SettlePayments, Sweep, all_jobs
 from reconciler.payments import HttpPaymentInquiry, NoPaymentInquiry, PaymentState
 from tests.stock_world import Held, World, codes
 
@@ -28,6 +29,7 @@ class Provider:
         self.says: dict[UUID, PaymentState | str] = {}
         self.after_cancel: PaymentState = "unpaid"
         self.cancelled: list[UUID] = []
+        self.asked: list[UUID] = []
 
     async def answer(self, request: Request) -> Response:
         hold = UUID(request.path_params["hold"])
@@ -36,6 +38,8 @@ class Provider:
         if request.method == "DELETE":
             self.cancelled.append(hold)
             self.says[hold] = self.after_cancel
+        else:
+            self.asked.append(hold)
         said = self.says.get(hold, "unknown")
         return Response(b"<html>") if said == "nonsense" else JSONResponse({"state": said})
 
@@ -69,6 +73,51 @@ async def test_the_sweep_brings_back_everything_that_is_due_in_one_pass(world: W
     assert (await Sweep(world.stock).run_once()).idle
     assert await world.counts() == (47, 3, 0)
     assert await world.faults() == []
+
+
+async def test_one_pass_sweeps_past_what_it_may_not_end_and_says_what_is_left(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "SWEEP_BATCH", 3)
+    await world.fungible("torn", total=1, shards=1)
+    await world.fungible(total=50)
+    await world.hold("torn")
+    await world.pool.execute("UPDATE stock.sub_counters SET held = 0 WHERE held = 1")
+    first, *_ = [await world.hold() for _ in range(9)]
+    await world.expire()
+    async with world.pool.acquire() as connection, connection.transaction():
+        await connection.execute("SELECT 1 FROM stock.holds WHERE id = $1 FOR NO KEY UPDATE", first.name.id)
+        report = await Sweep(world.stock).run_once()
+    assert report.done == {"holds": 8, "units": 8}
+    locked, torn = report.attention
+    assert locked.startswith("1 due holds are locked") and torn.startswith("1 due holds cannot end before their books")
+    await RepairDrift(world.stock).run_once()
+    assert await Sweep(world.stock).run_once() == Report("sweep", {"holds": 2, "units": 2})
+    assert await world.faults() == []
+
+
+async def test_one_pass_settles_every_late_payment_and_asks_about_none_twice(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "PAYMENTS_BATCH", 3)
+    await world.fungible(total=50)
+    await world.fungible("torn", total=1, shards=1)
+    provider = Provider()
+    torn = await world.hold("torn")
+    await world.stock.start_payment(torn.name, torn.fence, "shop:box", None)
+    await world.pool.execute("UPDATE stock.holds SET paying_until = '-infinity' WHERE id = $1", torn.name.id)
+    await world.pool.execute("UPDATE stock.sub_counters SET held = 0 WHERE sku_id = $1", torn.name.sku_id)
+    unknown = [await overdue(world) for _ in range(4)]
+    async with provider.inquiry() as inquiry:
+        await SettlePayments(world.stock, inquiry).run_once()
+        unpaid = [await overdue(world) for _ in range(7)]
+        provider.says = {hold.name.id: "unpaid" for hold in [torn, *unpaid]}
+        provider.asked.clear()
+        report = await SettlePayments(world.stock, inquiry).run_once()
+    assert report.done == {"paid": 0, "unpaid": 7, "unknown": 4}
+    assert len(report.attention) == 5
+    assert sorted(provider.asked) == sorted(hold.name.id for hold in [torn, *unknown, *unpaid])
+    assert await world.counts() == (46, 4, 0)
 
 
 async def test_late_payments_end_as_the_provider_says(world: World) -> None:

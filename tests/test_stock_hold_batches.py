@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -11,7 +12,7 @@ import pytest
 from chassis.database import Connection, Pool
 from counters.functions import verbs_schema
 from counters.ids import new_operation_id, new_sale_id
-from counters.rules import Line
+from counters.rules import Done, Line
 from tests.stock_world import Held, World, held
 
 
@@ -184,6 +185,23 @@ async def test_payments_that_start_together_each_get_their_own_deadline(world: W
         " WHERE state = 'paying' ORDER BY id"
     )
     assert [row["s"] for row in seconds] == [600, 60]
+
+
+@pytest.mark.parametrize("until", [None, datetime(2100, 1, 1, tzinfo=UTC), datetime(2000, 1, 1, tzinfo=UTC)])
+async def test_repeating_a_start_of_payment_never_lets_it_outlive_the_longest_payment(
+    world: World, until: datetime | None
+) -> None:
+    await world.fungible(payment_seconds_max=60)
+    hold = await world.hold()
+    await world.stock.start_payment(hold.name, hold.fence, "shop:box", None)
+    await world.pool.execute(
+        "UPDATE stock.holds SET paying_started_at = paying_started_at - interval '10 min',"
+        " paying_until = paying_until - interval '10 min'"
+    )
+    before = await world.pool.fetchval("SELECT paying_until FROM stock.holds")
+    assert isinstance(await world.stock.start_payment(hold.name, hold.fence, "shop:box", until), Done)
+    assert await world.pool.fetchval("SELECT paying_until FROM stock.holds") == before
+    assert len(await world.stock.paying_holds(overdue_only=True)) == 1, "the reconciler ends it"
 
 
 @pytest.mark.parametrize("state", ["sold", "released", "expired", "cancelled"])

@@ -6,7 +6,8 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
@@ -14,6 +15,8 @@ import asyncpg
 import orjson
 import psutil
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chassis.database import Pool, make_pool
 from chassis.problems import Problem
@@ -21,7 +24,7 @@ from chassis.settings import Settings
 from counters.batching import Group, Queue
 from counters.ids import new_hold_id, new_operation_id
 from counters.lanes import Lane, LaneSettings
-from counters.rules import Done, Line, Refused
+from counters.rules import Done, Keyed, Line, Refused
 from counters.store import Stock
 from tests.fault_proxy import FaultProxy
 from tests.line_world import until
@@ -61,7 +64,7 @@ def test_the_group_whose_first_member_waited_longest_goes_next_in_the_order_of_a
     assert queue.take(9) == [] and len(queue) == 0
 
 
-def test_a_duplicate_waits_for_the_next_statement_and_keeps_its_place() -> None:
+def test_a_duplicate_waits_for_the_next_statement() -> None:
     queue: Queue[Waiter] = Queue()
     group, unit = Group("confirm", 1), uuid4()
     one, again, other = (Waiter(group, unit, 1.0), Waiter(group, unit, 2.0), Waiter(group, uuid4(), 3.0))
@@ -69,6 +72,68 @@ def test_a_duplicate_waits_for_the_next_statement_and_keeps_its_place() -> None:
         queue.add(waiter)
     assert queue.take(9) == [one, other]
     assert queue.take(9) == [again]
+
+
+GROUPS = (Group("reserve", 1), Group("release", 1), Group("reserve", 2))
+
+
+@given(
+    others=st.lists(st.sampled_from(GROUPS), max_size=40),
+    repeats=st.integers(0, 60),
+    early=st.integers(0, 40),
+    most=st.integers(2, 8),
+)
+def test_repeats_of_one_unit_cost_everybody_else_two_statements_at_most(
+    others: list[Group], repeats: int, early: int, most: int
+) -> None:
+    """However many they are, whoever comes between them, and whatever they ask for; and they are all heard themselves."""
+    strangers = [Waiter(group, uuid4(), 0.0) for group in others]
+    unit = uuid4()
+    same = [Waiter(GROUPS[0], unit, float(place)) for place in range(1 + repeats)]
+    alone, together = Queue[Waiter](), Queue[Waiter]()
+    for waiter in strangers:
+        alone.add(waiter)
+    for waiter in [*strangers[:early], *same, *strangers[early:]]:
+        together.add(waiter)
+    takes = [together.take(most) for _ in range(len(strangers) + len(same))]
+    served = [waiter for take in takes for waiter in take]
+    assert sorted(map(id, served)) == sorted(map(id, [*strangers, *same])) and len(together) == 0
+    for group in GROUPS:
+        assert [one for one in served if one in strangers and one.group == group] == [
+            one for one in strangers if one.group == group
+        ], "in the order of their arrival"
+    assert [one for one in served if one.unit == unit] == same
+    patience = sum(1 for _ in iter(lambda: alone.take(most), [])) + 2
+    assert not [one for take in takes[patience:] for one in take if one in strangers]
+    assert len([take for take in takes if take]) <= patience + -(-repeats // most), "repeats share statements too"
+
+
+def test_who_comes_while_repeats_wait_comes_before_most_of_them() -> None:
+    queue: Queue[Waiter] = Queue()
+    unit = uuid4()
+    for place in range(50):
+        queue.add(Waiter(GROUPS[0], unit, float(place)))
+    assert len(queue.take(5)) == 1
+    for _ in range(9):
+        late = Waiter(GROUPS[2], uuid4(), 99.0)
+        queue.add(late)
+        assert [len(queue.take(5)), queue.take(5)] == [5, [late]]
+
+
+def test_a_take_is_never_empty_while_somebody_waits() -> None:
+    queue: Queue[Waiter] = Queue()
+    unit = uuid4()
+    same = [Waiter(GROUPS[0], unit, float(place)) for place in range(20)]
+    for waiter in same[:18]:
+        queue.add(waiter)
+    served = queue.take(3) + queue.take(3)
+    for waiter in same[18:]:
+        queue.add(waiter)  # a line of nothing but repeats of repeats that wait
+    while len(queue):
+        take = queue.take(3)
+        assert take
+        served += take
+    assert served == same
 
 
 def test_who_leaves_the_queue_is_gone_and_the_others_stay_in_order() -> None:
@@ -99,6 +164,37 @@ async def test_those_who_queue_meanwhile_share_the_next_statement(settings: Sett
         outcomes = await asyncio.gather(*(world.reserve(Line("ticket", 1)) for _ in range(300)))
         assert codes(outcomes) == ["done"] * 300
         assert proxy.statements - before - 300 < 30, "300 look the SKU up; the reserves share a few statements"
+
+
+@pytest.mark.parametrize("verb", ["release", "extend", "start_payment", "confirm", "reserve"])
+async def test_a_crowd_that_repeats_one_call_keeps_no_buyer_of_another_sku_waiting(
+    settings: Settings, verb: str
+) -> None:
+    async with behind_proxy(settings) as (world, proxy):
+        await world.fungible("a", total=5_000, shards=4, extensions_max=1)
+        await world.fungible("b", total=50, shards=4)
+        stock = Stock(world.pool, LaneSettings(lanes=1, queue_max=5_000))
+        one = await world.hold("a")
+        wanted = await world.reservation(Line("a", 1), key="the same")
+        keyed = Keyed("shop:box:confirm", "the same", b"f")
+        calls: dict[str, Callable[[], Coroutine[object, object, Done | Refused]]] = {
+            "release": lambda: stock.release(one.name, one.fence, "shop:box"),
+            "extend": lambda: stock.extend(one.name, one.fence, "shop:box", 400),
+            "start_payment": lambda: stock.start_payment(one.name, one.fence, "shop:box", None),
+            "confirm": lambda: stock.confirm(one.name, one.fence, "shop:box", keyed),
+            "reserve": lambda: stock.reserve(wanted),
+        }
+        others = [await world.reservation(Line("b", 1)) for _ in range(10)]
+        before = proxy.statements
+        crowd = [asyncio.create_task(calls[verb]()) for _ in range(1_600)]
+        buying = [asyncio.create_task(stock.reserve(other)) for other in others]
+        assert codes(await asyncio.gather(*buying)) == ["done"] * 10
+        heard = Counter(codes(await asyncio.gather(*crowd)))
+        again = {"extend": "extension-limit", "confirm": "replayed", "reserve": "replayed"}.get(verb, "done")
+        assert heard in ({again: 1_600}, {"done": 1, again: 1_599})
+        assert proxy.statements - before <= 20, "1,600 repeats share a few statements"
+        assert await world.counts("b") == (40, 10, 0)
+        assert await world.faults() == []
 
 
 async def test_answers_lost_after_the_commit_are_found_again_and_nobody_gets_two(settings: Settings) -> None:

@@ -121,13 +121,58 @@ BEGIN
     END IF;
 END $$;
 
--- Units of a SKU in holds that are due but not swept. Its parts are looked for hold by hold, whatever the planner thinks of
--- tables that it has not yet counted: there are few due holds, and many parts.
+-- Units of a SKU in holds that are due but not swept: in those that it leads, found by deadline, and in carts that it is in.
+-- Its parts are looked for hold by hold, whatever the planner thinks of tables that it has not yet counted: there are few due
+-- holds, and many parts.
 CREATE OR REPLACE FUNCTION stock_verbs.due_units(p_sku integer, p_now timestamptz) RETURNS bigint LANGUAGE sql STABLE AS $$
-    SELECT coalesce(sum((SELECT sum(part.quantity) FROM stock.hold_parts AS part
-                          WHERE part.sku_id = p_sku AND part.hold_id = hold.id)), 0)::bigint
-      FROM stock.holds AS hold
-     WHERE hold.state = 'held' AND hold.expires_at <= p_now
+    SELECT coalesce((
+           SELECT sum((SELECT sum(part.quantity) FROM stock.hold_parts AS part
+                        WHERE part.sku_id = p_sku AND part.hold_id = hold.id))
+             FROM stock.holds AS hold
+            WHERE hold.sku_id = p_sku AND hold.state = 'held' AND hold.expires_at <= p_now), 0)::bigint
+         + coalesce((SELECT sum(units) FROM stock_verbs.due_carts(p_sku, p_now, NULL)), 0)::bigint
+$$;
+
+-- Due, unswept holds that other SKUs lead and that have units of p_sku, with how many; the first p_limit that fell due, or all.
+-- However many holds of other SKUs are due, the carts of a SKU that is in few of them are found by index.
+CREATE OR REPLACE FUNCTION stock_verbs.due_carts(p_sku integer, p_now timestamptz, p_limit integer)
+RETURNS TABLE (id uuid, expires_at timestamptz, units bigint) LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+DECLARE
+    v_first timestamptz := (
+        SELECT hold.expires_at FROM stock.holds AS hold
+         WHERE hold.state = 'held' AND hold.expires_at <= p_now ORDER BY hold.expires_at LIMIT 1);
+    v_from  uuid := stock_verbs.id_at(v_first - interval '25 hours');
+BEGIN
+    IF v_first IS NULL THEN RETURN; END IF;
+    IF stock_verbs.is_in_few_carts(p_sku, v_from) THEN
+        RETURN QUERY
+            SELECT hold.id, hold.expires_at, sum(part.quantity)::bigint
+              FROM stock.hold_parts AS part
+             CROSS JOIN LATERAL (  -- LIMIT: found by its key, and by nothing else
+                   SELECT cart.id, cart.state, cart.expires_at FROM stock.holds AS cart
+                    WHERE cart.sku_id = part.lead_sku_id AND cart.id = part.hold_id LIMIT 1) AS hold
+             WHERE part.sku_id = p_sku AND part.lead_sku_id <> part.sku_id AND part.hold_id >= v_from
+               AND hold.state = 'held' AND hold.expires_at <= p_now
+             GROUP BY hold.id, hold.expires_at ORDER BY hold.expires_at, hold.id LIMIT p_limit;
+    ELSE
+        RETURN QUERY
+            SELECT due.id, due.expires_at, due.units FROM (
+                SELECT hold.id, hold.expires_at, (
+                       SELECT sum(part.quantity)::bigint FROM stock.hold_parts AS part
+                        WHERE part.sku_id = p_sku AND part.hold_id = hold.id) AS units
+                  FROM stock.holds AS hold
+                 WHERE hold.state = 'held' AND hold.expires_at <= p_now AND hold.sku_id <> p_sku
+                 ORDER BY hold.expires_at, hold.id) AS due
+             WHERE due.units IS NOT NULL ORDER BY due.expires_at, due.id LIMIT p_limit;
+    END IF;
+END $$;
+
+-- Whether so few carts since p_from, a hold's id, have a SKU that each may be looked at. Where not, the SKU is an add-on that
+-- many buy, and it is quicker to look through all that is due (ids grow with time, and no hold is held for longer than a day).
+CREATE OR REPLACE FUNCTION stock_verbs.is_in_few_carts(p_sku integer, p_from uuid) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT count(*) < 500 FROM (
+        SELECT FROM stock.hold_parts AS part
+         WHERE part.sku_id = p_sku AND part.lead_sku_id <> part.sku_id AND part.hold_id >= p_from LIMIT 500) AS carts
 $$;
 
 -- When the next held units of a SKU may come back, or null: of the holds that it leads, found by index, or of carts that it

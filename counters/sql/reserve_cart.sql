@@ -14,8 +14,9 @@
 --   buyer-missing       a SKU is limited per buyer and nobody says who buys; answer = {sku}
 -- Safe under races: it grants only under every lock, taken in the one order (buyers, sub-counters ascending, seats
 -- ascending), with the clock read after them. It refuses under those locks too, or before them from the snapshot of one
--- statement: what it refuses was not there at one moment. Either way it looks for the key again after that moment, so that a
--- duplicate of what emptied the stock hears the first answer and no refusal. Due holds count as free.
+-- statement, by the clock as read after that: what it refuses was not there at one moment, and what fell due meanwhile is
+-- reclaimed. Either way it looks for the key again after that moment, so that a duplicate of what emptied the stock hears the
+-- first answer and no refusal. Due holds count as free.
 -- The key's row is written before the units are moved: a duplicate that comes second reads the first one's answer.
 CREATE OR REPLACE FUNCTION stock_verbs.reserve_cart(
     p_sku integer, p_hold uuid, p_wants jsonb, p_lines json, p_room text, p_actor text,
@@ -26,11 +27,11 @@ DECLARE
     v_hold    stock.holds;
     v_want    record;
     v_refusal record;
-    v_now     timestamptz := clock_timestamp();
+    v_now     timestamptz;
 BEGIN
     RETURN QUERY SELECT * FROM stock_verbs.recorded(p_sku, p_slot, p_fingerprint, p_operation);
     IF FOUND THEN RETURN; END IF;
-    SELECT * INTO v_refusal FROM stock_verbs.cart_refusal(p_wants, p_room, p_buyer, v_now);
+    SELECT * INTO v_refusal FROM stock_verbs.cart_refusal(p_wants, p_room, p_buyer, clock_timestamp());
     IF v_refusal.outcome IS NULL THEN
         PERFORM stock_verbs.lock_cart(v_skus, p_wants, p_buyer);
         v_now := clock_timestamp();

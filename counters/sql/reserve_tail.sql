@@ -13,15 +13,15 @@
 -- (the allowance), which is given last and told as backordered.
 -- Safe under races: it grants only under every lock, taken in the one order (buyers, then all the SKU's sub-counters), with
 -- the clock read after them. It refuses under those locks, or, where nobody can be served, from the snapshot of one
--- statement: what it refuses was not there at that moment. Keys are looked for after that moment and before anything is
--- given, and once more at the end, so that a duplicate of what emptied the stock hears the first answer and no refusal.
+-- statement: what it refuses was not there at that moment. The clock is read after the snapshot that it judges, so that what
+-- fell due meanwhile is reclaimed and not refused. Keys are looked for after that moment and before anything is given, and once
+-- more at the end, so that a duplicate of what emptied the stock hears the first answer and no refusal.
 CREATE OR REPLACE FUNCTION stock_verbs.reserve_tail(
     p_sku integer, p_holds uuid[], p_slots uuid[], p_fingerprints bytea[], p_quantities bigint[],
     p_lines text[], p_rooms text[], p_actors text[], p_owners text[], p_buyers text[], p_operations uuid[]
 ) RETURNS TABLE (place integer, outcome text, answer text) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_sku      stock.skus;
-    v_now      timestamptz := clock_timestamp();
     v_stock    record;
     v_judged   record;
     v_given    record;
@@ -31,24 +31,23 @@ DECLARE
     v_locked   boolean;
 BEGIN
     SELECT * INTO STRICT v_sku FROM stock.skus WHERE id = p_sku;
-    SELECT * INTO v_stock FROM stock_verbs.tail_stock(p_sku, v_now);
+    SELECT * INTO v_stock FROM stock_verbs.tail_stock(p_sku, clock_timestamp());
     v_locked := (SELECT min(quantity) FROM unnest(p_quantities) AS quantity) <= v_stock.free + v_stock.due;
     IF v_locked THEN
         IF v_sku.buyer_max IS NOT NULL THEN
             PERFORM stock_verbs.lock_buyers(v_sku, p_buyers);
         END IF;
         PERFORM 1 FROM stock.sub_counters WHERE sku_id = p_sku ORDER BY shard FOR NO KEY UPDATE;
-        v_now := clock_timestamp();
-        SELECT * INTO v_stock FROM stock_verbs.tail_stock(p_sku, v_now);
+        SELECT * INTO v_stock FROM stock_verbs.tail_stock(p_sku, clock_timestamp());
     END IF;
     SELECT * INTO v_judged FROM stock_verbs.tail_judge(
-        v_sku, v_now, v_stock.free, v_stock.due, v_locked, p_slots, p_quantities, p_rooms, p_buyers);
+        v_sku, v_stock.now, v_stock.free, v_stock.due, v_locked, p_slots, p_quantities, p_rooms, p_buyers);
     SELECT * INTO v_given FROM stock_verbs.tail_give(
         v_judged.outcomes, p_quantities, v_stock.fence, v_stock.shards, v_stock.units, v_stock.beyond);
     SELECT array_agg(written.outcome ORDER BY written.place), array_agg(written.answer ORDER BY written.place)
       INTO v_outcomes, v_answers
       FROM stock_verbs.write_holds(
-           v_sku, v_now, v_judged.outcomes, p_holds, p_slots, p_fingerprints, p_quantities, p_lines, p_actors, p_owners,
+           v_sku, v_stock.now, v_judged.outcomes, p_holds, p_slots, p_fingerprints, p_quantities, p_lines, p_actors, p_owners,
            p_buyers, p_operations, v_given.fences, v_given.backs, v_given.places, v_given.shards, v_given.units,
            v_given.backorders) AS written;
 
@@ -56,7 +55,7 @@ BEGIN
         v_outcomes := array_replace(array_replace(array_replace(
             v_outcomes, 'sold-out', 'again'), 'insufficient-stock', 'again'), 'buyer-limit', 'again');
     END IF;
-    v_next := stock_verbs.next_release(p_sku, v_now);
+    v_next := stock_verbs.next_release(p_sku, v_stock.now);
     RETURN QUERY
         SELECT member.place::integer, CASE member.outcome WHEN 'reclaim-limit' THEN 'reclaim' ELSE member.outcome END, CASE
                WHEN member.outcome = 'reclaim-limit' THEN (
@@ -72,9 +71,10 @@ BEGIN
 END $$;
 
 -- What a SKU has to give, in one snapshot: free units (allowance included) and due ones in all, held ones, the last fence; and
--- who gives in which order: real units first, fullest first, then those beyond the total.
+-- who gives in which order: real units first, fullest first, then those beyond the total. p_now comes back as it came: as an
+-- argument of the statement it is read after that took its snapshot.
 CREATE OR REPLACE FUNCTION stock_verbs.tail_stock(
-    p_sku integer, p_now timestamptz, OUT free bigint, OUT due bigint, OUT held bigint, OUT fence bigint,
+    p_sku integer, p_now timestamptz, OUT now timestamptz, OUT free bigint, OUT due bigint, OUT held bigint, OUT fence bigint,
     OUT shards integer[], OUT units bigint[], OUT beyond boolean[]
 ) LANGUAGE sql STABLE AS $$
     WITH counter AS MATERIALIZED (
@@ -85,7 +85,7 @@ CREATE OR REPLACE FUNCTION stock_verbs.tail_stock(
         UNION ALL
         SELECT shard, free - real, true FROM counter WHERE free > real
     )
-    SELECT (SELECT coalesce(sum(counter.free), 0) FROM counter)::bigint, stock_verbs.due_units(p_sku, p_now),
+    SELECT p_now, (SELECT coalesce(sum(counter.free), 0) FROM counter)::bigint, stock_verbs.due_units(p_sku, p_now),
            (SELECT coalesce(sum(counter.held), 0) FROM counter)::bigint, (SELECT max(counter.fence) FROM counter),
            array_agg(shard ORDER BY beyond, units DESC, shard), array_agg(units ORDER BY beyond, units DESC, shard),
            array_agg(beyond ORDER BY beyond, units DESC, shard)
@@ -110,7 +110,7 @@ BEGIN
     figures := array_fill(NULL::bigint, ARRAY[cardinality(p_slots)]);
     IF p_sku.buyer_max IS NOT NULL THEN
         v_names := ARRAY (SELECT DISTINCT buyer FROM unnest(p_buyers) AS buyer WHERE buyer IS NOT NULL ORDER BY 1);
-        SELECT had.units, had.due INTO v_units, v_due FROM stock_verbs.buyers_units(p_sku, v_names, p_now) AS had;
+        SELECT had.units, had.due INTO v_units, v_due FROM stock_verbs.buyers_units(p_sku, v_names, clock_timestamp()) AS had;
     END IF;
     IF p_known THEN
         v_known := ARRAY (SELECT asked.place FROM unnest(p_slots) WITH ORDINALITY AS asked (slot, place)

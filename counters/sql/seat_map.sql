@@ -6,8 +6,9 @@ CREATE OR REPLACE FUNCTION stock_verbs.seat_map(p_sku integer) RETURNS TABLE (
            CASE WHEN due.hold_id IS NOT NULL THEN 'available' ELSE place.state END
       FROM stock.seats AS place
       LEFT JOIN (
-           SELECT part.hold_id FROM stock.holds AS hold JOIN stock.hold_parts AS part ON part.hold_id = hold.id
-            WHERE hold.state = 'held' AND hold.expires_at <= statement_timestamp() AND part.sku_id = p_sku AND part.shard = -1
+           SELECT id AS hold_id FROM stock.holds
+            WHERE sku_id = p_sku AND holds.state = 'held' AND expires_at <= statement_timestamp()
+            UNION ALL SELECT id FROM stock_verbs.due_carts(p_sku, statement_timestamp(), NULL)
            ) AS due ON place.state = 'held' AND due.hold_id = place.hold_id
      WHERE place.sku_id = p_sku
      ORDER BY place.section, place.row_name, place.number, place.seat

@@ -41,8 +41,9 @@ BEGIN
         END IF;
         v_hold.state := 'paying';
         v_hold.paying_started_at := coalesce(v_hold.paying_started_at, v_now);
-        v_hold.paying_until := greatest(
-            v_now, least(p_untils[v_place], v_hold.paying_started_at + make_interval(secs => v_seconds)));
+        v_hold.paying_until := least(
+            CASE WHEN p_untils[v_place] IS NOT NULL THEN greatest(v_now, p_untils[v_place]) END,
+            v_hold.paying_started_at + make_interval(secs => v_seconds));
         v_answers[v_place] := stock_verbs.hold_document(v_hold, v_now);
         v_paying[v_distinct] := v_hold;
     END LOOP;
