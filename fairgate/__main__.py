@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from fairgate.cli import bench, demo, hold, keys, reconcile, room, serve, sku, up
+from fairgate.cli import bench, demo, hold, keys, reconcile, room, serve, simulate, sku, up
 
 app = typer.Typer(
     name="fairgate",
@@ -24,6 +24,7 @@ app.command(epilog="Example: fairgate reconcile --once --json")(reconcile.reconc
 app.command(epilog="Example: fairgate audit --json")(reconcile.audit)
 app.add_typer(keys.app, name="keys")
 app.add_typer(bench.app, name="bench")
+app.add_typer(simulate.app, name="simulate")
 
 
 def main() -> None:

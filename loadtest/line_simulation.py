@@ -45,6 +45,7 @@ class Simulated:
     minutes: int
     admissions_ms: Sequence[int]
     called: int
+    waiting: int
     active_max: int
     door_max: int
 
@@ -61,6 +62,11 @@ class Simulated:
         """By how much of the rate admissions fell short of it, over the whole sale."""
         due = self.settings.rate_per_minute * self.minutes
         return 1 - len(self.admissions_ms) / due
+
+    @property
+    def ran_dry(self) -> bool:
+        """Whether everybody in line had been called before the sale was over."""
+        return self.called >= self.waiting
 
     @property
     def window_bound(self) -> float:
@@ -134,7 +140,9 @@ def simulate(settings: RoomSettings, crowd: Crowd, *, minutes: int, seed: int) -
         sale.door_max = max(sale.door_max, len(sale.line.extended))
         sale.hear(now_ms + STEP_MS // 2)
     sale.until(start_ms + minutes * WINDOW_MS)
-    return Simulated(settings, minutes, sale.admissions_ms, sale.line.called_max, sale.active_max, sale.door_max)
+    return Simulated(
+        settings, minutes, sale.admissions_ms, sale.line.called_max, crowd.waiting, sale.active_max, sale.door_max
+    )
 
 
 def busiest_window(moments_ms: Sequence[int]) -> int:
