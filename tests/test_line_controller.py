@@ -1,9 +1,14 @@
 """The leader on real servers: what it writes stands in Postgres first, and one that slept past its lease changes nothing."""
 
 import asyncio
+import contextlib
 import json
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import redis.asyncio as redis
@@ -13,7 +18,8 @@ from admission.redis_bond import RedisBond
 from admission.stock_teller import Load, StockTeller
 from chassis.database import Pool
 from chassis.settings import Settings
-from tests.line_world import line_world, until
+from tests.gateways import Gateway, gateway_process
+from tests.line_world import LineWorld, line_world, until
 
 
 async def test_a_leader_that_slept_drops_no_claim_that_its_successor_has_not_saved(redis_url: str) -> None:
@@ -110,3 +116,43 @@ async def test_simulate_line_fails_when_the_rate_is_not_met(no_shows: str, code:
     document = json.loads(ran.stdout)
     assert len(document["admissions_per_minute"]) == 4
     assert document["kept"] is (code == 0)
+
+
+@contextlib.asynccontextmanager
+async def world_at(gateway: Gateway, pool: Pool) -> AsyncIterator[LineWorld]:
+    """The room behind one of several gateways."""
+    world = LineWorld(gateway.url, pool, "onsale")
+    async with world.http:
+        yield world
+
+
+@pytest.mark.timeout(180)
+async def test_another_gateway_leads_within_seconds_when_the_leader_is_stopped_and_the_old_one_changes_nothing(
+    settings: Settings, pool: Pool, tmp_path: Path
+) -> None:
+    async with gateway_process(settings, tmp_path / "first.log") as first, world_at(first, pool) as world:
+        await world.put(method="fifo", rate_per_minute=600)
+        await world.admitted(await world.join())
+        async with gateway_process(settings, tmp_path / "second.log") as second, world_at(second, pool) as other:
+            await other.shows("line", "reachable")
+            term = await pool.fetchval("SELECT term FROM line.progress")
+            first.process.send_signal(signal.SIGSTOP)
+            try:
+                stopped_at = time.monotonic()
+                for _ in range(3):
+                    await other.admitted(await other.join())
+                print(f"let in again {time.monotonic() - stopped_at:.1f} s after the leader was stopped")
+                led = await pool.fetchrow("SELECT term, called, numbers_known FROM line.progress")
+                assert led is not None and led["term"] > term
+            finally:
+                first.process.send_signal(signal.SIGCONT)
+
+            async def awake() -> bool:
+                return (await world.status())["called"] == 4
+
+            await until(awake, "the old leader is awake")
+            await other.admitted(await other.join())
+            after = await pool.fetchrow("SELECT term, called, numbers_known FROM line.progress")
+            assert after is not None
+            assert after["term"] == led["term"], "the old leader did not lead again"
+            assert after["called"] == after["numbers_known"] == 5, "the line never ran ahead of the numbers issued"
