@@ -4,12 +4,14 @@ Any gateway worker may lead, one at a time by lease. What it writes names its te
 leader that slept past its lease changes nothing when it wakes.
 """
 
+from contextlib import suppress
+
 import structlog
 
 from admission.book import ISSUE_CHUNK, Book, View
 from admission.calling import Observed, Segment, may_call, plan_segment, stands_by
 from admission.drawing import Drawing
-from admission.line import keys, stock_key
+from admission.line import EPOCH_KEYS, keys, stock_key
 from admission.pacing import DOOR_MS_MIN, Pacing
 from admission.recovery import begin_generation, enter_late_claims, read_claim, save_claims, settings_fields
 from admission.redis_bond import LineAway, RedisBond
@@ -52,6 +54,15 @@ class Controller:
     async def prune(self) -> None:
         """Forget rows that can no longer matter; any worker may do it at any time."""
         await self._pool.execute(read_text("admission", "sql", "prune_line.sql"), PRUNED_MAX)
+        for view in self._book.views.values():
+            if view.room.epoch > 1 and view.reachable:
+                await self._forget_epoch(view, view.room.epoch - 1)
+
+    async def _forget_epoch(self, view: View, ended: int) -> None:
+        """Free what Redis still keeps of an ended epoch: entrants of a million are tens of megabytes."""
+        with suppress(LineAway):
+            identity = self._bond.identity_of(view.room.name)
+            await self._bond.run("forget_epoch", identity, keys(view.room.name, ended, *EPOCH_KEYS), ())
 
     async def release(self) -> None:
         """Let another worker lead at once."""

@@ -15,6 +15,13 @@ TURN_KEYS = (
     *("line", "slots", "claims", "forget", "extended", "claimed"),
     *("unsaved", "doubtful", "calls", "ended", "lapsed", "turns"),
 )
+EPOCH_KEYS = (
+    *TURN_KEYS,
+    "entrants",
+    "remembered",
+    "unsaved_entries",
+    "pacing",
+)  # all that a room's epoch keeps in Redis
 REPEATED_MS = 2_000  # an extension so soon behind the last is a double click, or a retry of a lost answer
 
 

@@ -17,7 +17,16 @@ from chassis.database import read_text
 
 __all__ = ["LineAway", "RedisBond"]
 
-OPEN_BY_THEMSELVES = ("refill", "remember", "restore", "salvage", "salvage_entries", "tell_load", "tell_stock")
+OPEN_BY_THEMSELVES = (
+    "forget_epoch",
+    "refill",
+    "remember",
+    "restore",
+    "salvage",
+    "salvage_entries",
+    "tell_load",
+    "tell_stock",
+)
 OF_TURNS = ("claim", "look", "extend")
 
 

@@ -1,7 +1,9 @@
 """A room's phases and methods, by schedule and by hand, over HTTP; and what operators did, noted for good."""
 
 import asyncio
+import re
 import secrets
+from importlib.resources import files
 from typing import Any
 
 import asyncpg
@@ -9,10 +11,15 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
+from admission.book import Book
 from admission.calling import Observed, stands_by
+from admission.controller import Controller
+from admission.line import EPOCH_KEYS
+from admission.redis_bond import RedisBond
 from admission.room_settings import RoomSettings, phase_of
 from chassis.database import Pool
 from chassis.keys import ApiKeys
+from chassis.leases import Lease
 from chassis.settings import Settings
 from tests.line_world import Buyer, LineWorld, client_id_of, line_world, soon, until
 
@@ -212,6 +219,28 @@ async def test_a_reset_begins_a_new_line_and_ends_every_ticket(settings: Setting
         new = await world.join()
         assert new.joined["number"] == 1
         await world.admitted(new)
+        await forgotten(settings, pool)
+
+
+async def forgotten(settings: Settings, pool: Pool) -> None:
+    """A pass of what the gateway does each minute leaves nothing of the ended epoch in Redis."""
+    bond = RedisBond(settings.redis_url)
+    book = Book(pool, bond)
+    await book.refresh()
+    await Controller(pool, bond, book, Lease(pool, "controller", "pruner"), settings.master_key_bytes).prune()
+    async with Redis.from_url(settings.redis_url, decode_responses=True) as redis:
+        left = {key async for key in redis.scan_iter("{onsale}:*") if not key.startswith("{onsale}:e2:")}
+    await bond.close()
+    assert left <= {"{onsale}:stock"}
+
+
+def test_the_keys_of_an_epoch_are_those_that_the_scripts_name() -> None:
+    named = {
+        name
+        for script in files("admission").joinpath("lua").iterdir()
+        for name in re.findall(r"\{room\}:(\w+)", script.read_text(encoding="utf-8"))
+    }
+    assert named - {"stock"} == set(EPOCH_KEYS)
 
 
 async def test_a_change_reaches_every_worker_within_two_seconds(settings: Settings, pool: Pool) -> None:
