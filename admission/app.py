@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 from starlette.applications import Starlette
+from starlette.routing import BaseRoute
 
 from admission.admin import RoomsApi
 from admission.api import LineApi
@@ -55,9 +57,62 @@ KEEPER_SECONDS = 0.5
 SHARES_SECONDS = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What one worker is made of."""
+
+    settings: Settings
+    pool: Pool
+    bond: RedisBond
+    book: Book
+    lists: RevocationLists
+    trust: Trust
+    keyring: Keyring
+    keeper: ClaimKeeper
+    shares: Shares
+    revoked_tickets: RevokedTickets
+    waiting_room: WaitingRoom
+    renewals: Renewals
+    cookies: Cookies
+    credentials: Credentials
+    controller: Controller
+
+
 def create(settings: Settings | None = None) -> Starlette:
     """The app of `fairgate serve gateway`."""
-    settings = settings or Settings.from_environment()
+    parts = assemble(settings or Settings.from_environment())
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        stop = asyncio.Event()
+        async with parts.pool:
+            # A gateway that answers before it knows its keys and rooms would send admitted buyers away.
+            for knowing in (parts.keyring, parts.trust, parts.book, parts.revoked_tickets):
+                with contextlib.suppress(*STORE_AWAY, Problem):
+                    await knowing.refresh()
+            running = [asyncio.create_task(loop.run(stop)) for loop in loops(parts)]
+            try:
+                yield
+            finally:
+                stop.set()
+                await asyncio.gather(*running)
+                with contextlib.suppress(*STORE_AWAY):
+                    await parts.controller.release()
+                    await parts.keeper.run_once()
+                    await parts.shares.release()
+                await parts.bond.close()
+
+    return create_app(
+        routes(parts),
+        name="gateway",
+        settings=parts.settings,
+        lifespan=lifespan,
+        checks=readiness(parts.pool, parts.keyring, parts.book, parts.bond),
+    )
+
+
+def assemble(settings: Settings) -> Parts:
+    """The parts of one worker, wired to each other; nothing is asked of a store yet."""
     pool = make_pool(settings)
     bond = RedisBond(settings.redis_url)
     book = Book(pool, bond)
@@ -70,66 +125,61 @@ def create(settings: Settings | None = None) -> Starlette:
     revoked_tickets = RevokedTickets(pool, book, line)
     restorer = Restorer(pool, Entries(pool, bond))
     away = Away(pool, keeper, shares)
-    waiting_room = WaitingRoom(pool, line, book, keyring, trust, restorer, revoked_tickets, keeper, away)
-    renewals = Renewals(book, line, keyring, keeper)
     cookies = Cookies(https=settings.https)
-    credentials = Credentials(cookies, keyring, trust, revoked_tickets)
-    codes = RecoveryCodes(pool, keyring, settings.master_key_bytes)
     lease = Lease(pool, "controller", secrets.token_hex(8))
-    controller = Controller(pool, bond, book, lease, settings.master_key_bytes)
-    gauges = Gauges(book)
-    api_keys = ApiKeys(pool)
-    loops = [
-        Loop("keyring", keyring.refresh, KEYRING_SECONDS),
-        Loop("trust", trust.refresh, TRUST_SECONDS),
-        Loop("revoked tickets", revoked_tickets.refresh, TRUST_SECONDS),
-        Loop("renewals", renewals.run_once, RENEWAL_SECONDS),
-        Loop("book", book.refresh, BOOK_SECONDS),
-        Loop("claims", keeper.run_once, KEEPER_SECONDS),
-        Loop("shares", shares.run_once, SHARES_SECONDS),
-        Loop("controller", controller.run_once, STEP_SECONDS),
-        Loop("gauges", gauges.run_once, BOOK_SECONDS),
-        Loop("prune", controller.prune, PRUNE_SECONDS),
-        Loop("prune keys", keyring.prune, PRUNE_SECONDS),
+    return Parts(
+        settings=settings,
+        pool=pool,
+        bond=bond,
+        book=book,
+        lists=lists,
+        trust=trust,
+        keyring=keyring,
+        keeper=keeper,
+        shares=shares,
+        revoked_tickets=revoked_tickets,
+        waiting_room=WaitingRoom(pool, line, book, keyring, trust, restorer, revoked_tickets, keeper, away),
+        renewals=Renewals(book, line, keyring, keeper),
+        cookies=cookies,
+        credentials=Credentials(cookies, keyring, trust, revoked_tickets),
+        controller=Controller(pool, bond, book, lease, settings.master_key_bytes),
+    )
+
+
+def loops(parts: Parts) -> list[Loop]:
+    """What one worker does beside answering."""
+    return [
+        Loop("keyring", parts.keyring.refresh, KEYRING_SECONDS),
+        Loop("trust", parts.trust.refresh, TRUST_SECONDS),
+        Loop("revoked tickets", parts.revoked_tickets.refresh, TRUST_SECONDS),
+        Loop("renewals", parts.renewals.run_once, RENEWAL_SECONDS),
+        Loop("book", parts.book.refresh, BOOK_SECONDS),
+        Loop("claims", parts.keeper.run_once, KEEPER_SECONDS),
+        Loop("shares", parts.shares.run_once, SHARES_SECONDS),
+        Loop("controller", parts.controller.run_once, STEP_SECONDS),
+        Loop("gauges", Gauges(parts.book).run_once, BOOK_SECONDS),
+        Loop("prune", parts.controller.prune, PRUNE_SECONDS),
+        Loop("prune keys", parts.keyring.prune, PRUNE_SECONDS),
     ]
 
-    @contextlib.asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        stop = asyncio.Event()
-        async with pool:
-            # A gateway that answers before it knows its keys and rooms would send admitted buyers away.
-            for learn in (keyring.refresh, trust.refresh, book.refresh, revoked_tickets.refresh):
-                with contextlib.suppress(*STORE_AWAY, Problem):
-                    await learn()
-            running = [asyncio.create_task(loop.run(stop)) for loop in loops]
-            try:
-                yield
-            finally:
-                stop.set()
-                await asyncio.gather(*running)
-                with contextlib.suppress(*STORE_AWAY):
-                    await controller.release()
-                    await keeper.run_once()
-                    await shares.release()
-                await bond.close()
 
-    return create_app(
-        [
-            *LineApi(book, waiting_room, credentials, cookies, settings.prefix).routes(),
-            *RecoveryApi(book, codes, credentials, cookies, settings.public_url, settings.prefix).routes(),
-            *DrawApi(pool, book).routes(),
-            *Pages(book, waiting_room, credentials, cookies, trust.verifier, settings.prefix).routes(),
-            *Gate(credentials, cookies, renewals, settings.prefix).routes(),
-            *RevocationsApi(book, Revocations(pool), lists, keyring, api_keys).routes(),
-            *RoomsApi(Rooms(pool), api_keys).routes(),
-            *SigningKeysApi(SigningKeys(pool, settings.master_key_bytes), api_keys).routes(),
-            openapi_route(settings),
-        ],
-        name="gateway",
-        settings=settings,
-        lifespan=lifespan,
-        checks=readiness(pool, keyring, book, bond),
-    )
+def routes(parts: Parts) -> list[BaseRoute]:
+    """All that the gateway answers; /admin is for operators and never mounted on the shop's host."""
+    settings, pool, book, prefix = parts.settings, parts.pool, parts.book, parts.settings.prefix
+    codes = RecoveryCodes(pool, parts.keyring, settings.master_key_bytes)
+    api_keys = ApiKeys(pool)
+    credentials, cookies = parts.credentials, parts.cookies
+    return [
+        *LineApi(book, parts.waiting_room, credentials, cookies, prefix).routes(),
+        *RecoveryApi(book, codes, credentials, cookies, settings.public_url, prefix).routes(),
+        *DrawApi(pool, book).routes(),
+        *Pages(book, parts.waiting_room, credentials, cookies, parts.trust.verifier, prefix).routes(),
+        *Gate(credentials, cookies, parts.renewals, prefix).routes(),
+        *RevocationsApi(book, Revocations(pool), parts.lists, parts.keyring, api_keys).routes(),
+        *RoomsApi(Rooms(pool), api_keys).routes(),
+        *SigningKeysApi(SigningKeys(pool, settings.master_key_bytes), api_keys).routes(),
+        openapi_route(settings),
+    ]
 
 
 def readiness(pool: Pool, keyring: Keyring, book: Book, bond: RedisBond) -> dict[str, Check]:
