@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from chassis.answer import Answer
 from chassis.database import STORE_AWAY, store_away
+from chassis.direct import DirectRoutes
 from chassis.hot import Asked, Headers, HotCall, HotCalls, first_headers, refuse_doubled
 from chassis.http import json_response
 from chassis.intake import Intake
@@ -97,6 +98,7 @@ class App(Starlette):
         handlers = {Problem: _on_problem, HTTPException: _on_http_exception}
         return Shell(
             ExceptionMiddleware(self.router, handlers=handlers),
+            direct=DirectRoutes(self.router.routes),
             name=self._name,
             body_bytes_max=self._settings.body_bytes_max,
             body_seconds_max=self._settings.body_seconds_max,
@@ -117,8 +119,10 @@ class Shell:
         body_seconds_max: float = BODY_SECONDS_MAX,
         hot: Sequence[HotCall] = (),
         hot_at_once_max: int = HOT_AT_ONCE_MAX,
+        direct: DirectRoutes | None = None,
     ) -> None:
         self.app = app
+        self._direct = direct or DirectRoutes(())
         self._intake = Intake(bytes_max=body_bytes_max, seconds_max=body_seconds_max)
         self._hot = HotCalls(hot)
         self._hot_at_once = 0
@@ -137,7 +141,7 @@ class Shell:
         token = REQUEST_ID.set(request_id)
         try:
             if found is None:
-                await self.app(scope, self._intake.bounded(receive), outlet.send)
+                await self._route(scope, self._intake.bounded(receive), outlet.send)
             else:
                 refuse_doubled(scope, headers)
                 await outlet.answer(await self._serve(*found, scope["method"], headers, receive))
@@ -155,6 +159,16 @@ class Shell:
             REQUEST_ID.reset(token)
         served = scope.get("endpoint") if found is None else found[0].serve
         self._meter.count(getattr(served, "__name__", "unmatched"), outlet.status, time.perf_counter() - started)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What is not hot: straight to its endpoint where that is found, else through the router."""
+        direct = self._direct.find(scope)
+        if direct is None:
+            await self.app(scope, receive, send)
+            return
+        scope["endpoint"], scope["path_params"] = direct
+        response = await direct[0](Request(scope, receive))
+        await response(scope, receive, send)
 
     async def _serve(self, call: HotCall, name: str, method: str, headers: Headers, receive: Receive) -> Answer:
         if method != "POST":

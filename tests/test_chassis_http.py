@@ -8,11 +8,13 @@ import httpx
 import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from chassis.answer import Answer
+from chassis.direct import DirectRoutes
 from chassis.hot import Asked, HotCall
 from chassis.http import json_response, read_json
 from chassis.problems import PROBLEMS, Problem, busy
@@ -187,3 +189,24 @@ class _Never(httpx.AsyncByteStream):
         for _ in range(1):
             raise AssertionError("the body was read")
         yield b""
+
+
+async def test_a_route_is_found_directly_or_by_the_router_and_answers_the_same() -> None:
+    async def says(request: Request) -> Response:
+        return json_response([request.method, request.path_params])
+
+    patterns = ["/plain", "/things/{thing}", "/things/{thing}/parts", "/things/{thing}/parts/{part}"]
+    direct = DirectRoutes([Route(pattern, says) for pattern in patterns])
+    paths = ["/plain", "/things/a", "/things/a/parts", "/things/a/parts/b", "/things/", "/things//parts", "/plain/"]
+    app = Starlette(routes=[Route(pattern, says) for pattern in patterns])
+    app.router.redirect_slashes = False
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test") as asking:
+        for path in paths:
+            for method in ("GET", "HEAD", "POST"):
+                answer = await asking.request(method, path)
+                found = direct.find({"method": method, "path": path, "root_path": ""})
+                assert found is None or answer.status_code == 200, (method, path)
+                if found is not None and method == "GET":
+                    assert answer.json() == ["GET", found[1]]
+    found_paths = [path for path in paths if direct.find({"method": "GET", "path": path, "root_path": ""})]
+    assert found_paths == ["/plain", "/things/a", "/things/a/parts"]
