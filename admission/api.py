@@ -18,12 +18,15 @@ from admission.room_settings import phase_of
 from admission.status import moment, status_document
 from admission.tickets import CLIENT_ID, client_id_of, new_secret, next_secret
 from admission.waiting_room import Admitted, Entered, WaitingRoom
+from chassis.answer import Answer, as_response
+from chassis.hot import Asked, HotCall
 from chassis.http import decode_json, invalid_fields, json_response, read_json
 from chassis.problems import Problem
 
 STATUS_SECONDS = 0.5  # a document is made at most this often for each room
 # A cache may show a document for two seconds at most, the second one while it fetches the next.
-STATUS_CACHING = "public, max-age=1, s-maxage=1, stale-while-revalidate=1"
+STATUS_CACHING = b"public, max-age=1, s-maxage=1, stale-while-revalidate=1"
+_NO_DOCUMENT = (0.0, Answer(503, b""), Answer(503, b""))  # so old that it is made before it is shown
 SAID_BY_THE_PAGE = ("not-called", "turn-missed", "extension-limit", "ticket-required", "ticket-refused")
 
 
@@ -48,7 +51,7 @@ class LineApi:
         self._credentials = credentials
         self._cookies = cookies
         self._prefix = prefix
-        self._documents: dict[str, tuple[float, bytes, str]] = {}
+        self._documents: dict[str, tuple[float, Answer, Answer]] = {}
 
     def routes(self) -> list[Route]:
         """The routes below the prefix."""
@@ -74,19 +77,30 @@ class LineApi:
         entered = await self._waiting_room.join(view, body.client_id, shown)
         return json_response(ticket_document(view, entered), 200 if entered.repeated else 201)
 
+    def hot(self) -> list[HotCall]:
+        """What a crowd asks for most, answered without a framework."""
+        return [HotCall("/rooms/{room}/status", self.hot_status, method="GET", routed=True)]
+
     async def status(self, request: Request) -> Response:
+        """The public document for other methods than GET."""
+        return as_response(await self._status(request.path_params["room"], request.headers.get("if-none-match")))
+
+    async def hot_status(self, asked: Asked) -> Answer:
         """The public document; the same bytes for everybody for a moment."""
-        view = await self._book.view(request.path_params["room"])
-        made_at, body, tag = self._documents.get(view.room.name, (0.0, b"", ""))
+        return await self._status(asked.name, asked.header(b"if-none-match"))
+
+    async def _status(self, room: str, known: str | None) -> Answer:
+        view = await self._book.view(room)
+        made_at, document, unchanged = self._documents.get(view.room.name, _NO_DOCUMENT)
         now = time.monotonic()
         if now - made_at > STATUS_SECONDS:
             body = orjson.dumps(status_document(view))
-            tag = f'"{hashlib.sha256(body).hexdigest()[:24]}"'
-            self._documents[view.room.name] = (now, body, tag)
-        headers = {"ETag": tag, "Cache-Control": STATUS_CACHING}
-        if tag in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
-        return Response(body, media_type="application/json", headers=headers)
+            tag = f'"{hashlib.sha256(body).hexdigest()[:24]}"'.encode()
+            headers = ((b"etag", tag), (b"cache-control", STATUS_CACHING))
+            document = Answer(200, body, ((b"content-type", b"application/json"), *headers))
+            unchanged = Answer(304, b"", headers)
+            self._documents[view.room.name] = (now, document, unchanged)
+        return unchanged if known is not None and unchanged.headers[0][1].decode() in known else document
 
     async def place(self, request: Request) -> Response:
         """Where the ticket stands."""

@@ -55,6 +55,7 @@ RENEWAL_SECONDS = 1.0
 PRUNE_SECONDS = 60.0
 KEEPER_SECONDS = 0.5
 SHARES_SECONDS = 2.0
+STATUS_AT_ONCE_MAX = 4_096  # they are answered from memory at once: as many as the server takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,12 @@ def create(settings: Settings | None = None) -> Starlette:
                     await parts.shares.release()
                 await parts.bond.close()
 
+    line_api = LineApi(parts.book, parts.waiting_room, parts.credentials, parts.cookies, parts.settings.prefix)
     return create_app(
-        routes(parts),
+        [*line_api.routes(), *routes(parts)],
         name="gateway",
+        hot=line_api.hot(),
+        hot_at_once_max=STATUS_AT_ONCE_MAX,
         settings=parts.settings,
         lifespan=lifespan,
         checks=readiness(parts.pool, parts.keyring, parts.book, parts.bond),
@@ -164,13 +168,12 @@ def loops(parts: Parts) -> list[Loop]:
 
 
 def routes(parts: Parts) -> list[BaseRoute]:
-    """All that the gateway answers; /admin is for operators and never mounted on the shop's host."""
+    """All that the gateway answers beside the line's own calls; /admin is for operators and never mounted on the shop's host."""
     settings, pool, book, prefix = parts.settings, parts.pool, parts.book, parts.settings.prefix
     codes = RecoveryCodes(pool, parts.keyring, settings.master_key_bytes)
     api_keys = ApiKeys(pool)
     credentials, cookies = parts.credentials, parts.cookies
     return [
-        *LineApi(book, parts.waiting_room, credentials, cookies, prefix).routes(),
         *RecoveryApi(book, codes, credentials, cookies, settings.public_url, prefix).routes(),
         *DrawApi(pool, book).routes(),
         *Pages(book, parts.waiting_room, credentials, cookies, parts.trust.verifier, prefix).routes(),

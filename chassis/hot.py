@@ -46,10 +46,15 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class HotCall:
-    """A POST to `path`, which may have a name in the last place but one: /v1/holds/{hold_id}/confirm."""
+    """A call of `path`, which may have a name in the last place but one: /v1/holds/{hold_id}/confirm.
+
+    `routed`: other methods than `method` are for the router, which has routes of that path; else there are none.
+    """
 
     path: str
     serve: Callable[[Asked], Awaitable[Answer]]
+    method: str = "POST"
+    routed: bool = False
 
 
 class HotCalls:
@@ -60,15 +65,17 @@ class HotCalls:
         self._named = {(group, verb): call for call in calls for group, verb in _NAMED.findall(call.path)}
 
     def find(self, scope: Scope) -> tuple[HotCall, str] | None:
-        """The call at the request's path, whatever its method, and the name in the path; None when it is not a hot one."""
+        """The call at the request's path and the name in the path; None when it is not a hot one, or for the router."""
         path: str = scope["path"].removeprefix(scope["root_path"])
         call = self._plain.get(path)
-        if call is not None:
+        if call is not None and not (call.routed and call.method != scope["method"]):
             return call, ""
         head, _, verb = path.rpartition("/")
         group, _, name = head.rpartition("/")
         call = self._named.get((group, verb)) if name else None
-        return None if call is None else (call, name)
+        if call is None or (call.routed and call.method != scope["method"]):
+            return None
+        return call, name
 
 
 def first_headers(scope: Scope) -> Headers:

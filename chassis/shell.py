@@ -171,8 +171,8 @@ class Shell:
         await response(scope, receive, send)
 
     async def _serve(self, call: HotCall, name: str, method: str, headers: Headers, receive: Receive) -> Answer:
-        if method != "POST":
-            raise _method_not_allowed("POST")
+        if method != call.method:
+            raise _method_not_allowed(call.method)
         if self._hot_at_once >= self._hot_at_once_max:  # before anything is read, so that the surplus costs little
             raise busy("More is asked for at once than can be served. Try again shortly.", random.choice(_SOON))  # noqa: S311
         self._hot_at_once += 1
