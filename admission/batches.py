@@ -5,13 +5,15 @@ come back.
 """
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
 from chassis.problems import busy
 
 BATCH_MAX = 200
-QUEUE_MAX = 2_000
+QUEUE_MAX = 500  # a wait of seconds on a slow worker: whoever comes later is told at once
+SOON_SECONDS = (1, 2, 3, 4, 5)  # so that those who were sent away do not all come back together
 H = TypeVar("H", bound=Hashable)
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -37,7 +39,7 @@ class Batches(Generic[H, Q, A]):
     async def ask(self, whom: H, question: Q) -> A:
         """The answer to `question`. Raises Problem busy when too many wait, and whatever `send` raises for its batch."""
         if self._waiting >= self._queue_max:
-            raise busy("More ask at once than can be answered. Your place is safe; try again shortly.")
+            raise busy("More ask at once than can be answered. Your place is safe; try again shortly.", _soon())
         forming = self._forming.get(whom)
         if forming is None or len(forming) >= self._batch_max:
             forming = self._forming[whom] = []
@@ -62,3 +64,7 @@ class Batches(Generic[H, Q, A]):
         finally:
             if self._last[whom] is asyncio.current_task():
                 del self._last[whom]
+
+
+def _soon() -> int:
+    return random.choice(SOON_SECONDS)  # noqa: S311 - spreads load, guards nothing

@@ -149,12 +149,12 @@ def _stopped(observed: Observed, settings: RoomSettings, places: int | None) -> 
     """What settles how the line is called, whoever is expected; 'running' where nothing does."""
     if places is None:
         return "not-open"
-    if settings.method == "passthrough":
-        return "passthrough"
     if settings.method == "reject":
         return "rejecting"
     if settings.paused:
         return "paused"
+    if settings.method == "passthrough":
+        return "passthrough"
     if stands_by(settings, observed, places):
         return "standby"
     stock = observed.stock

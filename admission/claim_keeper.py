@@ -25,12 +25,13 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who was let in, and from when to when (Unix seconds)."""
+    """Who was let in, and from when to when (Unix seconds). `ended`: the ticket was used before and its pass is over."""
 
     ticket_id: str
     place: int
     issued_at: int
     expires_at: int
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,10 @@ class ClaimKeeper:
         )
         return {
             row["ticket_id"]: replace(
-                of_ticket[row["ticket_id"]], issued_at=row["issued_at"], expires_at=row["expires_at"]
+                of_ticket[row["ticket_id"]],
+                issued_at=row["issued_at"],
+                expires_at=row["expires_at"],
+                ended=row["ended"],
             )
             for row in rows
         }

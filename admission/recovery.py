@@ -185,6 +185,8 @@ def _hash(settings: RoomSettings, row: asyncpg.Record, *, forgot: bool) -> list[
         "forgot_at_ms": str(round(time.time() * 1000)),
         "bucket": str(max(1.0, settings.rate_per_minute / 60)) if begins else "0",
         "admitted": "0",
-        "dormant": "0" if settings.standby_above_per_minute is None else "1",
+        "dormant": "1"
+        if begins and settings.standby_above_per_minute is not None
+        else "0",  # who waits keeps the order
     }
     return [text for pair in fields.items() for text in pair]

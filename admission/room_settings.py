@@ -107,6 +107,8 @@ def our_names(fields: Mapping[str, object]) -> dict[str, object]:
 def check_relations(settings: RoomSettings) -> None:
     """What single fields cannot say. Raises Problem invalid."""
     errors: list[tuple[str, str]] = []
+    if len(set(settings.skus)) < len(settings.skus):
+        errors.append(("/skus", "names a SKU twice"))
     if settings.rate_min_per_minute > settings.rate_per_minute:
         errors.append(("/rate_min_per_minute", "must not be above rate_per_minute"))
     if settings.beacon is not None and settings.method == "fifo":

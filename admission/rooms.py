@@ -109,6 +109,8 @@ class Rooms:
                 if refused:
                     raise invalid_fields(refused)
             epoch = await connection.fetchval(read_text("admission", "sql", "put_room.sql"), name, _json(settings))
+            if before is not None and phase_of(before.settings, now.timestamp() * 1000) != "draft":
+                await connection.execute(read_text("admission", "sql", "keep_commitment.sql"), name, epoch)
             if before is not None and before.settings.beacon != settings.beacon:
                 await _commit_anew(connection, name, epoch)
             old = {} if before is None else msgspec.to_builtins(before.settings)

@@ -229,6 +229,9 @@ class WaitingRoom:
         if isinstance(answer, Granted) and answer.issued_at > view.now_ms / 1000 - KEPT_SECONDS:
             claim = Claim(ticket.ticket_id, place, answer.issued_at, answer.expires_at)
             kept = await self._keeper.keep(handle, claim)
+            if kept.ended:  # Redis had forgotten that this ticket was used
+                await self._line.leave(handle, ticket.ticket_id)
+                return Ended()
             return Granted(kept.issued_at, kept.expires_at, answer.repeated)
         return answer
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from admission.batches import Batches
+from admission.batches import SOON_SECONDS, Batches
 from chassis.problems import Problem
 
 
@@ -59,7 +59,8 @@ async def test_a_full_queue_is_busy_and_empties_again() -> None:
     await until_called(gate, 1)
     with pytest.raises(Problem) as refused:
         await batches.ask("onsale", 3)
-    assert (refused.value.code, refused.value.headers["Retry-After"]) == ("busy", "1")
+    assert refused.value.code == "busy"
+    assert int(refused.value.headers["Retry-After"]) in SOON_SECONDS
     gate.opened.set()
     await asyncio.gather(*asked)
     assert await batches.ask("onsale", 4) == 4

@@ -10,7 +10,7 @@
 --   A turn that the room refuses starts anew from the refusal, so that it cannot run out while the room is the cause.
 local now_in = phase()
 local called = math.floor(serving())
-local passing = line.method == 'passthrough' and now_in == 'open'
+local passing = lets_pass()
 local dormant = line.dormant == '1' and now_in == 'open'
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now_seconds)
 local active, doubtful, left = redis.call('ZCARD', KEYS[2]), redis.call('ZCARD', KEYS[8]), tokens()

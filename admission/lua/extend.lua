@@ -14,7 +14,7 @@ if now_in == 'closed' then
 end
 local place = tonumber(ARGV[3])
 local called = math.floor(serving())
-if now_in == 'open' and (line.method == 'passthrough' or (line.dormant == '1' and place > called)) then
+if lets_pass() or (now_in == 'open' and line.dormant == '1' and place > called) then
     return { 'extended' }
 end
 if place > called then

@@ -14,7 +14,7 @@ local now_in = phase()
 local place = tonumber(ARGV[3])
 local called = math.floor(serving())
 local extensions = turn_of(ARGV[2])
-if now_in == 'open' and (line.method == 'passthrough' or (line.dormant == '1' and place > called)) then
+if lets_pass() or (now_in == 'open' and line.dormant == '1' and place > called) then
     return { 'called', number('turn_ms'), extensions }
 end
 if place > called then

@@ -60,6 +60,11 @@ local function phase()
     return 'open'
 end
 
+-- Whether everybody passes: the operator's method while the room is open and nobody has paused it.
+local function lets_pass()
+    return line.method == 'passthrough' and line.paused ~= '1' and phase() == 'open'
+end
+
 -- How many more may join within a minute before a room that stands by wakes: refilled at its threshold.
 local function arrivals_left()
     local threshold = number('standby_above_per_minute')

@@ -4,7 +4,7 @@
 -- open_room.sql waits for it and then sees the new beacon. The caller takes its change back when this answers false.
 WITH withdrawn AS (
     DELETE FROM line.draws AS draw
-    WHERE room = $1 AND epoch = $2 AND entries_closed_at IS NULL
+    WHERE room = $1 AND epoch = $2 AND entries_closed_at IS NULL AND kept_from IS NULL
       AND NOT EXISTS (SELECT FROM line.entries AS entry WHERE entry.room = draw.room AND entry.epoch = draw.epoch)
       AND NOT EXISTS (SELECT FROM line.gaps AS gap WHERE gap.room = draw.room AND gap.epoch = draw.epoch AND kind = 'entry')
     RETURNING room

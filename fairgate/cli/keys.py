@@ -7,7 +7,7 @@ from typing import Annotated
 import orjson
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from admission.signing_keys import Purpose, SigningKey, SigningKeys
 from chassis.keys import ApiKeys, Role
@@ -44,7 +44,7 @@ def list_keys(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> N
     if as_json:
         print(orjson.dumps(rows).decode())
         return
-    table = Table("key", "client", "role", "created", "revoked")
+    table = Table(Column("key", overflow="fold"), "client", "role", "created", "revoked")
     for row in rows:
         table.add_row(
             str(row["id"]),
@@ -83,7 +83,7 @@ def signing(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> Non
     if as_json:
         print(orjson.dumps([key.document() for key in keys]).decode())
         return
-    table = Table("key", "signs", "state", "created", "signs from", "retired", "revoked")
+    table = Table(Column("key", overflow="fold"), "signs", "state", "created", "signs from", "retired", "revoked")
     for key in keys:
         moments = (key.created_at, key.activates_at, key.retired_at, key.revoked_at)
         table.add_row(key.kid, key.purpose, key.state, *(f"{moment:%F %T}" if moment else "" for moment in moments))

@@ -8,7 +8,7 @@ import msgspec
 import orjson
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from admission.admin import HANDS
 from admission.revocations import Kind, Revocations, Revoked
@@ -143,7 +143,7 @@ def actions(
     if as_json:
         print(orjson.dumps(found).decode())
         return
-    table = Table("at", "room", "who", "did", "what")
+    table = Table("at", "room", "who", "did", Column("what", overflow="fold"))
     for one in found:
         detail = orjson.dumps(one["detail"]).decode()
         table.add_row(f"{one['at']:%F %T}", str(one["room"] or ""), str(one["actor"]), str(one["action"]), detail)

@@ -77,6 +77,7 @@ CREATE TABLE line.entries (
 CREATE INDEX late_entries ON line.entries (room, epoch, entry) WHERE late;
 ALTER TABLE line.draws
     ADD COLUMN leaves_restored   integer NOT NULL DEFAULT 0,  -- how many were rebuilt from tickets before the close
+    ADD COLUMN kept_from         timestamptz,  -- a pre-queue that had begun was taken back: the commitment stands for good
     ADD COLUMN last_entry        bigint,       -- the last entry issued, gaps counted
     ADD COLUMN entries_closed_at timestamptz,
     ADD COLUMN root              bytea,
