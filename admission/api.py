@@ -123,7 +123,7 @@ class LineApi:
         if is_form(request):
             return await self._claim_by_form(request, view)
         await _read_empty(request)
-        admitted = await self._waiting_room.claim(view, self._credentials.proven_ticket(request, view))
+        admitted = await self._claim(request, view)
         response = json_response(
             {
                 "pass": admitted.token,
@@ -192,7 +192,7 @@ class LineApi:
         form = await read_form(request)
         target = form.get("return")
         try:
-            admitted = await self._waiting_room.claim(view, self._credentials.proven_ticket(request, view))
+            admitted = await self._claim(request, view)
         except Problem as problem:
             if problem.code in SAID_BY_THE_PAGE:
                 return see_other(self._page(view, target))
@@ -209,6 +209,10 @@ class LineApi:
             if problem.code not in SAID_BY_THE_PAGE:
                 raise
         return see_other(self._page(view, form.get("return")))
+
+    async def _claim(self, request: Request, view: View) -> Admitted:
+        ticket = self._credentials.proven_ticket(request, view)
+        return await self._waiting_room.claim(view, ticket, lambda: _hung_up(request))
 
     def _give_pass(self, response: Response, admitted: Admitted) -> None:
         seconds = admitted.granted.expires_at - int(time.time())
@@ -232,6 +236,12 @@ def ticket_document(view: View, entered: Entered) -> dict[str, object]:
         entered.ticket.kind: entered.ticket.index,
         "server_time": moment(view.now_ms),
     }
+
+
+async def _hung_up(request: Request) -> None:
+    """Ends when the caller has closed the connection. The body must have been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _read_empty(request: Request) -> None:

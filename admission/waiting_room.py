@@ -9,6 +9,7 @@ from admission.away import Away
 from admission.batches import Batches
 from admission.book import Book, View
 from admission.claim_keeper import TURN, Claim, ClaimKeeper
+from admission.held_claims import Gone, HeldClaims
 from admission.keyring import Keyring
 from admission.line import (
     AllExtended,
@@ -80,7 +81,7 @@ class WaitingRoom:
         self._pool = pool
         self._line = line
         self._joins: Batches[Handle, Joining, JoinAnswer] = Batches(line.join)
-        self._claims: Batches[Handle, tuple[str, int], ClaimAnswer] = Batches(line.claim)
+        self._claims = HeldClaims(line.claim)
         self._book = book
         self._keyring = keyring
         self._trust = trust
@@ -124,14 +125,14 @@ class WaitingRoom:
             return Place("ended", place, None, None)
         return reached(view, place, standing)
 
-    async def claim(self, view: View, ticket: Ticket) -> Admitted:
-        """The pass of a called ticket; a repeat returns the same one.
+    async def claim(self, view: View, ticket: Ticket, gone: Gone) -> Admitted:
+        """The pass of a called ticket; a repeat returns the same one. It may take two seconds at the rate, unless `gone` ends.
 
         Raises Problem not-called (with Retry-After) before its turn or while the room refuses, turn-missed after it,
         busy while Redis is away.
         """
         place = view.layout.place_of(ticket)
-        answer = await self._away.admit(view, ticket, place) or await self._claim(view, ticket)
+        answer = await self._away.admit(view, ticket, place) or await self._claim(view, ticket, gone)
         match answer:
             case Granted(issued_at, expires_at, repeated):
                 CLAIMS.labels(view.room.name, "repeated" if repeated else "granted").inc()
@@ -221,11 +222,12 @@ class WaitingRoom:
         wait_seconds = (ahead + 1) * 60 / view.room.settings.rate_per_minute
         return self._not_called(view, "The line has not reached this place.", wait_seconds, "early", ahead)
 
-    async def _claim(self, view: View, ticket: Ticket) -> ClaimAnswer:
+    async def _claim(self, view: View, ticket: Ticket, gone: Gone) -> ClaimAnswer:
         """What Redis says to a claim; a slot counts only once Postgres keeps it."""
         await self._issue_again(view, ticket)
         place, handle = self._drawn_place(view, ticket), _handle(view)
-        answer = await self._claims.ask(handle, (ticket.ticket_id, place))
+        pace = view.room.settings.rate_per_minute if view.figures is None else view.figures.pace_per_minute
+        answer = await self._claims.claim(handle, ticket.ticket_id, place, pace, gone)
         if isinstance(answer, Granted) and answer.issued_at > view.now_ms / 1000 - KEPT_SECONDS:
             claim = Claim(ticket.ticket_id, place, answer.issued_at, answer.expires_at)
             kept = await self._keeper.keep(handle, claim)

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
+from admission.held_claims import HELD_MS_MAX, DueTokens
 from admission.pacing import Pacing
 from admission.room_settings import RoomSettings
 from loadtest.line_twin import LineTwin
 
 STEP_MS = 500
 POLL_SECONDS = (0.0, 2.6)  # how late a waiting page hears of its call
-HELD_MS_MAX = 2_000
 WINDOW_MS = 60_000
 RATE_ERROR_MAX = 0.03
 
@@ -92,6 +92,8 @@ class _Sale:
     chance: random.Random
     events: list[tuple[int, int, str]] = field(default_factory=list)  # (moment, place, what happens)
     admissions_ms: list[int] = field(default_factory=list)
+    due: DueTokens = field(default_factory=DueTokens)
+    held_until_ms: dict[int, int] = field(default_factory=dict)
     heard: int = 0
     active_max: int = 0
     door_max: int = 0
@@ -113,20 +115,26 @@ class _Sale:
                 self.line.leave(place)
                 continue
             decision = self.line.claim(place, now_ms)
+            if decision.reason == "rate" and self.hold(place, now_ms, decision.wait_ms):
+                continue
+            self.held_until_ms.pop(place, None)
             if decision.outcome == "granted":
                 self.admissions_ms.append(now_ms - self.line.started_ms)
                 seconds = self.chance.expovariate(1 / self.crowd.shopping_seconds)
                 heapq.heappush(self.events, (now_ms + ceil(seconds * 1000), place, "leaves"))
                 self.active_max = max(self.active_max, len(self.line.slots))
-            elif (
-                decision.outcome == "wait"
-                and decision.reason == "rate"
-                and what != "held"
-                and decision.wait_ms <= HELD_MS_MAX
-            ):
-                heapq.heappush(self.events, (now_ms + decision.wait_ms, place, "held"))
             elif decision.outcome in ("wait", "early"):
                 heapq.heappush(self.events, (now_ms + ceil(self.chance.uniform(1.0, 2.6) * 1000), place, "claims"))
+
+    def hold(self, place: int, now_ms: int, wait_ms: int) -> bool:
+        """Whether the gateway keeps a claim that the rate refuses, as HeldClaims does, to ask again when its token is due."""
+        until_ms = self.held_until_ms.setdefault(place, now_ms + HELD_MS_MAX)
+        due_ms = self.due.next_due(now_ms, wait_ms, 60_000 / self.line.pace)
+        if due_ms > until_ms:
+            return False
+        self.due.last = due_ms
+        heapq.heappush(self.events, (ceil(due_ms), place, "claims"))
+        return True
 
 
 def simulate(settings: RoomSettings, crowd: Crowd, *, minutes: int, seed: int) -> Simulated:

@@ -31,7 +31,7 @@ OBSERVED = Observed(
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("rate", [120, 600])
+@pytest.mark.parametrize("rate", [60, 120, 600])
 def test_arrivals_meet_the_rate_when_three_in_ten_stay_away(rate: int, seed: int) -> None:
     sale = simulate(RoomSettings(rate_per_minute=rate), Crowd(no_shows=0.3), minutes=10, seed=seed)
     assert sale.rate_error < 0.03

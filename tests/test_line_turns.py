@@ -138,10 +138,12 @@ async def test_a_paused_room_keeps_places_and_turns(settings: Settings, pool: Po
         await world.put(rate_per_minute=60_000, active_max=1, paused=True)
         await world.shows("phase", "paused")
 
-        async def refused() -> bool:
-            return (await world.claim(called)).status_code == 202
+        async def paused() -> bool:
+            calling = (await world.status())["calling"]
+            return isinstance(calling, dict) and calling["state"] == "paused"
 
-        await until(refused, "the room refuses")
+        await until(paused, "the line itself is paused, too")
+        assert (await world.claim(called)).status_code == 202
         assert (await world.place(waiting))["wait_seconds"] is None
         await world.put(rate_per_minute=60_000, active_max=1)
         await world.admitted(called)

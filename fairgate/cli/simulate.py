@@ -26,13 +26,16 @@ def line(
     turn_seconds: Annotated[int, typer.Option(min=5, max=3_600, help="How long a turn lasts.")] = 120,
     waiting: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many stand in line.")] = 100_000,
     no_shows: Annotated[float, typer.Option(min=0, max=1, help="The share that never comes.")] = 0.3,
+    heads: Annotated[int, typer.Option(min=0, help="How many at the head have a share of their own that is gone.")] = 0,
+    heads_gone: Annotated[float, typer.Option(min=0, max=1, help="That share.")] = 0.9,
     minutes: Annotated[int, typer.Option(min=1, max=600, help="How long the sale lasts.")] = 30,
     seed: Annotated[int, typer.Option(help="The same seed gives the same sale.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Run a sale's line and print admissions against the rate. Exit code 0 only when the rate, I7 and the cap held."""
     settings = RoomSettings(method="fifo", rate_per_minute=rate, active_max=active_max, turn_seconds=turn_seconds)
-    sale = simulate(settings, Crowd(waiting=waiting, no_shows=no_shows), minutes=minutes, seed=seed)
+    crowd = Crowd(waiting=waiting, no_shows=no_shows, heads=heads, heads_gone=heads_gone)
+    sale = simulate(settings, crowd, minutes=minutes, seed=seed)
     judged = not sale.ran_dry and active_max is None  # a cap, or an empty line, keeps admissions below the rate
     kept = sale.within_bounds and not (judged and sale.rate_error > RATE_ERROR_MAX)
     if as_json:
