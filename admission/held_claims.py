@@ -25,6 +25,17 @@ class DueTokens:
 
     last: float = 0.0
 
+    def due_again(self, now: float, wait: float, spacing: float) -> float:
+        """When to ask again for a claim that came for its own token and found it `wait` away.
+
+        A token that is only late is waited for, and so are those behind it: at the end of the row it would be left in a
+        bucket that may hold one, and lost. One that somebody else has taken is another's now.
+        """
+        if wait >= spacing / 2:
+            return self.next_due(now, wait, spacing)
+        self.last += wait
+        return now + wait
+
     def next_due(self, now: float, wait: float, spacing: float) -> float:
         """When the next token is there that nobody waits for: `wait` from now at the earliest, `spacing` behind the last."""
         return max(now + wait, self.last + spacing)
@@ -51,17 +62,18 @@ class HeldClaims:
 
         A ticket is held once: a second claim of it meanwhile is answered at once. Raises LineAway, and Problem busy.
         """
-        until = time.monotonic() + HELD_MS_MAX / 1000
+        until, asked_again = time.monotonic() + HELD_MS_MAX / 1000, False
         while True:
             answer = await self._batches.ask(handle, (ticket_id, place))
             if not isinstance(answer, Delayed) or answer.reason != "rate":
                 return answer
             held, now = (handle, ticket_id), time.monotonic()
             tokens = self._due.get(handle, DueTokens())
-            due = tokens.next_due(now, answer.wait_seconds, 60 / pace_per_minute)
+            find_due = tokens.due_again if asked_again else tokens.next_due
+            due = find_due(now, answer.wait_seconds, 60 / pace_per_minute)
             if due > until or held in self._held or len(self._held) >= self._held_max:
                 return answer
-            tokens.last = due
+            tokens.last, asked_again = max(tokens.last, due), True
             self._due[handle] = tokens
             self._held.add(held)
             try:

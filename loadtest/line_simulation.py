@@ -128,11 +128,12 @@ class _Sale:
 
     def hold(self, place: int, now_ms: int, wait_ms: int) -> bool:
         """Whether the gateway keeps a claim that the rate refuses, as HeldClaims does, to ask again when its token is due."""
+        find_due = self.due.due_again if place in self.held_until_ms else self.due.next_due
         until_ms = self.held_until_ms.setdefault(place, now_ms + HELD_MS_MAX)
-        due_ms = self.due.next_due(now_ms, wait_ms, 60_000 / self.line.pace)
+        due_ms = find_due(now_ms, wait_ms, 60_000 / self.line.pace)
         if due_ms > until_ms:
             return False
-        self.due.last = due_ms
+        self.due.last = max(self.due.last, due_ms)
         heapq.heappush(self.events, (ceil(due_ms), place, "claims"))
         return True
 

@@ -155,3 +155,11 @@ def test_held_claims_wait_for_one_token_each(moves: list[tuple[int, int]], spaci
         dues.append(tokens.last)
         assert dues[-1] >= now + wait
     assert all(later - sooner >= spacing for sooner, later in pairwise(dues))
+
+
+def test_a_token_that_is_a_moment_late_is_waited_for_and_so_are_those_behind_it() -> None:
+    tokens = DueTokens()
+    tokens.last = tokens.next_due(0, 1_000, 1_000)
+    assert (tokens.due_again(1_000, 15, 1_000), tokens.last) == (1_015, 1_015)
+    assert tokens.next_due(1_000, 15, 1_000) == 2_015
+    assert tokens.due_again(1_015, 900, 1_000) == 2_015, "somebody else took it: the next that nobody waits for"
