@@ -18,11 +18,10 @@ from admission.line import keys
 from admission.merkle import CHUNK_LEAVES, chunk_leaves, chunk_length, chunks_of, root, split
 from admission.redis_bond import RedisBond
 from admission.rooms import Room
-from admission.stages import Draw, beacon_json, beacon_words, draw_of
+from admission.stages import BEACON_SECONDS_MAX, Draw, beacon_json, beacon_words, draw_of
 from chassis.database import Pool, read_text
 from chassis.seal import SealBroken, seal, unseal
 
-BEACON_SECONDS_MAX = 60.0  # how long after the close a draw waits that may go on without its beacon
 STEP_CHUNKS_MAX = 40
 log = structlog.get_logger()
 

@@ -33,6 +33,7 @@ _STAGES: dict[str, Any] = {
     "stage": {"enum": ["committed", "entries-closed", "root", "beacon", "drawn"]},
     "commitment": _HEX,
     "committed_at": _MOMENT,
+    "prequeue_at": _MOMENT_OR_NULL,
     "beacon": {"type": ["object", "null"]},
     "last_entry": COUNT_OR_NULL,
     "entries_closed_at": _MOMENT_OR_NULL,

@@ -11,12 +11,16 @@ from admission.draw import SECRET_BYTES
 from admission.room_settings import Beacon
 from chassis.http import timestamp
 
+BEACON_SECONDS_MAX = 60.0  # how long after the close a draw waits that may go on without its beacon
 Stage = Literal["committed", "entries-closed", "root", "beacon", "drawn"]
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What stands of a draw; None is still to come. `material` is what the places' key is made of: secret ‖ root ‖ beacon value."""
+    """What stands of a draw; None is still to come. `material` is what the places' key is made of: secret ‖ root ‖ beacon value.
+
+    `prequeue_at` is when the pre-queue was to begin, as that stood at the close of entries, if it lay behind the commitment.
+    """
 
     commitment: bytes
     committed_at: datetime
@@ -31,6 +35,7 @@ class Draw:
     entries: int | None = None
     material: bytes | None = None
     drawn_at: datetime | None = None
+    prequeue_at: datetime | None = None
 
     @property
     def secret(self) -> bytes | None:
@@ -54,6 +59,7 @@ class Draw:
             "stage": self.stage,
             "commitment": self.commitment.hex(),
             "committed_at": timestamp(self.committed_at),
+            "prequeue_at": _moment(self.prequeue_at),
             "beacon": None if self.beacon is None else msgspec.to_builtins(self.beacon),
             "last_entry": self.last_entry,
             "entries_closed_at": _moment(self.entries_closed_at),
@@ -85,6 +91,7 @@ def draw_of(row: asyncpg.Record) -> Draw:
         entries=row["entries"],
         material=row["secret"],
         drawn_at=row["closed_at"],
+        prequeue_at=row["prequeue_at"],
     )
 
 

@@ -14,6 +14,7 @@ from admission.stages import Draw, beacon_words
 from admission.tickets import client_digest, client_id_of
 
 BEGAN = datetime(2026, 5, 1, 10, tzinfo=UTC)
+JOINED = int(BEGAN.timestamp()) + 600
 BEACON = Beacon("https://beacon.example/chain", 4_711, "without")
 SECRET = b"s" * 32
 
@@ -52,7 +53,7 @@ def drawn_proof(
         material=SECRET + root_hash + (value or b""),
         drawn_at=BEGAN + timedelta(hours=1, seconds=62),
     )
-    document = proof_document("onsale", 2, draw, gaps, [41])
+    document = proof_document("onsale", 2, draw, gaps, [41] if 41 in lost else [])
     return msgspec.json.decode(msgspec.json.encode(document), type=Proof), b"".join(chunks)
 
 

@@ -1,6 +1,7 @@
 """The draw's pure rules: the tree over its entries, its proof, and what a changed proof gives away."""
 
 import hashlib
+from datetime import timedelta
 from itertools import product
 
 import msgspec
@@ -24,7 +25,7 @@ from admission.places import Gap, gaps_length
 from admission.proofs import Finding, Proof, place_of, proof_document, verify, verify_ticket, whole_order
 from admission.room_settings import Beacon
 from admission.stages import Draw
-from tests.draw_world import BEACON, BEGAN, SECRET, client, drawn_proof
+from tests.draw_world import BEACON, BEGAN, JOINED, SECRET, client, drawn_proof
 
 
 def tree_by_definition(leaves: list[bytes]) -> bytes:
@@ -121,34 +122,84 @@ def test_an_honest_proof_holds(last_entry: int, beacon: Beacon | None, missed: b
     order = list(whole_order(proof))
     assert sorted(place for _, place in order) == list(range(1, last_entry - gaps_length(gaps) + 1))
     assert all(place == place_of(proof, entry) for entry, place in order[:50])
-    assert all(verify_ticket(proof, leaves, entry, client(entry)).holds for entry, _ in order[:50])
+    assert all(verify_ticket(proof, leaves, entry, client(entry), JOINED).holds for entry, _ in order[:50])
 
 
 @pytest.mark.parametrize(
     ("change", "caught"),
     [
         ({"secret": "00" * 32}, "commitment"),
-        ({"secret": "00"}, "commitment"),
         ({"epoch": 3}, "commitment"),
         ({"room": "other"}, "commitment"),
         ({"beacon": msgspec.structs.replace(BEACON, round=1)}, "commitment"),
         ({"beacon": None}, "commitment"),
         ({"beacon_value": None}, "beacon"),
         ({"beacon_missed": True}, "beacon"),
-        ({"beacon_value": "00"}, "beacon"),
+        ({"beacon_at": None}, "stages"),
+        ({"beacon_value": None, "beacon_at": None}, "stages"),
+        ({"beacon": None, "beacon_missed": True}, "commitment"),
         ({"root": "00" * 32}, "root"),
         ({"entries": 2_469}, "entries"),
         ({"gaps": ((40, 59), (2_000, 2_010)), "entries": 2_469}, None),  # a leaf without an owner is only noted
         ({"gaps": ((40, 61), (2_000, 2_010)), "entries": 2_467}, "root"),
         ({"gaps": ((2_000, 2_010), (40, 60))}, "entries"),
         ({"last_entry": 2_501, "entries": 2_469}, "root"),
-        ({"root_at": "2026-05-01T09:00:00.000Z"}, "stages"),
+        ({"root_at": BEGAN - timedelta(hours=1)}, "stages"),
+        ({"committed_at": BEGAN + timedelta(days=1)}, "stages"),
+        ({"drawn_at": BEGAN}, "stages"),
+        ({"drawn_at": None}, "stages"),
+        ({"root_at": None}, "stages"),
+        ({"entries_closed_at": None}, "stages"),
+        ({"entries_closed_at": None, "last_entry": None}, "stages"),
+        ({"root": None}, "stages"),
+        ({"entries": None}, "stages"),
+        ({"secret": None}, "stages"),
+        ({"stage": "committed"}, "stages"),
+        ({"stage": "root"}, "stages"),
+        ({"prequeue_at": BEGAN - timedelta(seconds=1)}, "stages"),
+        ({"prequeue_at": BEGAN + timedelta(hours=2)}, None),  # opened by hand before its time
+        ({"restored": (4,)}, "restored"),
+        ({"restored": (41, 41)}, "restored"),
+        ({"restored": (41, 2_501)}, "restored"),
+        ({"restored": (42, 41)}, None),
     ],
 )
 def test_a_changed_proof_is_caught(change: dict[str, object], caught: str | None) -> None:
     proof, leaves = drawn_proof()
     changed = msgspec.structs.replace(proof, **change)
     assert failed(verify(changed, leaves))[:1] == ([] if caught is None else [caught])
+
+
+@pytest.mark.parametrize(
+    ("beacon", "missed", "change"),
+    [
+        (None, False, {"beacon_missed": True}),
+        (None, False, {"beacon_value": "00" * 32}),
+        (None, False, {"beacon_at": BEGAN + timedelta(hours=1, seconds=61)}),
+        (BEACON, True, {"beacon_missed": False}),
+        (BEACON, True, {"beacon_at": BEGAN + timedelta(hours=1, seconds=59)}),
+    ],
+)
+def test_a_beacon_that_was_not_committed_to_or_missed_too_early_is_caught(
+    beacon: Beacon | None, missed: bool, change: dict[str, object]
+) -> None:
+    proof, leaves = drawn_proof(beacon=beacon, missed=missed)
+    assert failed(verify(msgspec.structs.replace(proof, **change), leaves)) == ["beacon"]
+
+
+def test_a_beacon_that_the_commitment_waits_for_is_never_missed() -> None:
+    proof, leaves = drawn_proof(beacon=msgspec.structs.replace(BEACON, fallback="wait"), missed=True)
+    assert failed(verify(proof, leaves)) == ["beacon"]
+
+
+def test_a_commitment_before_the_pre_queue_is_checked_where_the_proof_says_when_that_began() -> None:
+    proof, leaves = drawn_proof()
+    words = {finding.what: finding.words for finding in verify(proof, leaves)}
+    assert "cannot be checked from the proof" in words["stages"]
+    given = msgspec.structs.replace(proof, prequeue_at=BEGAN + timedelta(minutes=5))
+    findings = {finding.what: finding for finding in verify(given, leaves)}
+    assert findings["stages"].holds
+    assert "committed before the pre-queue" in findings["stages"].words
 
 
 def test_a_changed_leaf_is_caught() -> None:
@@ -177,12 +228,23 @@ def test_the_key_depends_on_secret_root_and_beacon() -> None:
 
 def test_a_ticket_is_found_only_where_it_is() -> None:
     proof, leaves = drawn_proof()
-    assert verify_ticket(proof, leaves, 7, client(7)).holds is True
-    assert verify_ticket(proof, leaves, 7, client(8)).holds is False
-    assert verify_ticket(proof, leaves, 2_501, client(2_501)).holds is False
-    assert verify_ticket(proof, leaves, 41, client(41)).holds is True  # restored, and listed as such
-    assert verify_ticket(proof, leaves, 42, client(42)).holds is False
-    assert verify_ticket(proof, None, 7, client(7)).holds is None
+    assert verify_ticket(proof, leaves, 7, client(7), JOINED).holds is True
+    assert verify_ticket(proof, leaves, 7, client(8), JOINED).holds is False
+    assert verify_ticket(proof, leaves, 2_501, client(2_501), JOINED).holds is False
+    assert verify_ticket(proof, leaves, 41, client(41), JOINED).holds is True  # restored, and listed as such
+    assert verify_ticket(proof, leaves, 42, client(42), JOINED).holds is False
+    assert verify_ticket(proof, None, 7, client(7), JOINED).holds is None
+    assert verify_ticket(proof, leaves, 0, client(7), JOINED).holds is False
+    assert verify_ticket(proof, leaves, -1, client(7), JOINED).holds is False
+
+
+def test_a_ticket_from_before_the_commitment_is_not_confirmed() -> None:
+    proof, leaves = drawn_proof()
+    committed = int(BEGAN.timestamp())
+    assert verify_ticket(proof, leaves, 7, client(7), committed - 60).holds is True  # two clocks differ a little
+    for entry in (7, 41):
+        older = verify_ticket(proof, leaves, entry, client(entry), committed - 61)
+        assert (older.holds, older.words) == (False, "this ticket is older than the commitment")
 
 
 @pytest.mark.parametrize(
@@ -209,6 +271,8 @@ def test_an_early_proof_is_judged_as_far_as_it_goes() -> None:
     document = proof_document("onsale", 1, draw, (), ())
     proof = msgspec.json.decode(msgspec.json.encode(document), type=Proof)
     assert failed(verify(proof, None)) == []
+    assert verify_ticket(proof, None, 1, client(1), JOINED).holds is None
+    assert failed(verify(msgspec.structs.replace(proof, restored=(1,)), None)) == ["restored"]
     assert proof.stage == "committed"
     assert place_of(proof, 1) is None
     assert list(whole_order(proof)) == []

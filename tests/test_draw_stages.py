@@ -18,7 +18,7 @@ from admission.merkle import leaf
 from admission.proofs import Proof, place_of, verify, verify_ticket
 from admission.room_settings import Beacon, RoomSettings
 from admission.rooms import Rooms
-from admission.tickets import client_digest
+from admission.tickets import client_digest, read_unverified
 from chassis.database import Pool, read_text
 from chassis.problems import Problem
 from chassis.settings import Settings
@@ -84,26 +84,33 @@ async def entered(world: LineWorld, count: int) -> list[Buyer]:
     return sorted(await asyncio.gather(*(world.join() for _ in range(count))), key=number_of)
 
 
+def joined_at(buyer: Buyer) -> int:
+    return read_unverified(str(buyer.joined["ticket"])).joined_at
+
+
 def number_of(buyer: Buyer) -> int:
     return int(str(buyer.joined["entry"]))
 
 
 async def test_a_whole_draw_is_proven_from_public_files_alone(settings: Settings, pool: Pool) -> None:
     async with line_world(settings, pool) as world:
-        await world.put(opens_at=soon(4), rate_per_minute=6_000)
+        prequeue_at = soon(5).replace(microsecond=0)
+        await world.put(prequeue_at=prequeue_at, opens_at=soon(9), rate_per_minute=6_000)
         early = await proof_of(world)
         assert (early.stage, early.secret, early.root) == ("committed", None, None)
         assert (await world.http.get(f"{ROOM}/draw/leaves")).status_code == 404
+        await world.shows("phase", "prequeue")
         buyers = await entered(world, 15)
         proof = await reaches(world, "drawn")
         assert proof.commitment == early.commitment
+        assert (early.prequeue_at, proof.prequeue_at) == (None, prequeue_at)
         leaves = await leaves_of(world)
         assert len(leaves) == 15 * 32
         assert all(finding.holds for finding in verify(proof, leaves))
         places = []
         for buyer in buyers:
             entry = number_of(buyer)
-            assert verify_ticket(proof, leaves, entry, client_digest(buyer.client_id)).holds
+            assert verify_ticket(proof, leaves, entry, client_digest(buyer.client_id), joined_at(buyer)).holds
             inclusion = (await world.http.get(f"{ROOM}/draw/entries/{entry}")).json()
             shown = (await world.place(buyer))["place"]
             assert place_of(proof, entry) == inclusion["place"] == shown
@@ -250,7 +257,7 @@ async def test_a_lost_entry_is_back_in_the_tree_when_its_ticket_is_shown_in_time
         proof = await reaches(world, "drawn")
         leaves = await leaves_of(world)
         assert all(finding.holds for finding in verify(proof, leaves))
-        assert verify_ticket(proof, leaves, number_of(back), client_digest(back.client_id)).holds
+        assert verify_ticket(proof, leaves, number_of(back), client_digest(back.client_id), joined_at(back)).holds
         assert proof.entries == 4  # two that were kept, the one restored, and the newcomer
         shared = (await world.place(late))["place"]
 
@@ -260,7 +267,7 @@ async def test_a_lost_entry_is_back_in_the_tree_when_its_ticket_is_shown_in_time
         await until(listed, "the late one is listed")
         proof = await proof_of(world)
         assert all(finding.holds for finding in verify(proof, await leaves_of(world)))
-        assert verify_ticket(proof, leaves, number_of(late), client_digest(late.client_id)).holds
+        assert verify_ticket(proof, leaves, number_of(late), client_digest(late.client_id), joined_at(late)).holds
         assert shared == place_of(proof, number_of(late))
         places = [place_of(proof, number_of(buyer)) for buyer in (*buyers[:2], back, more)]
         assert sorted(place or 0 for place in places) == [1, 2, 3, 4]

@@ -1,11 +1,12 @@
 -- A draw with all that is public of it, also of an epoch that has ended.
--- $1 room, $2 epoch. Answers ordered_by; commitment, committed_at, beacon, last_entry, entries_closed_at, root, root_at,
--- beacon_value, beacon_at, beacon_missed, entries, secret and closed_at; gap_first and gap_last, and restored, as arrays in
--- order; or no row.
+-- $1 room, $2 epoch. Answers ordered_by; commitment, committed_at, prequeue_at, beacon, last_entry, entries_closed_at, root,
+-- root_at, beacon_value, beacon_at, beacon_missed, entries, secret and closed_at; gap_first and gap_last, and restored, as
+-- arrays in order; or no row.
 -- Safe under races: one statement, one snapshot.
 SELECT
-    progress.ordered_by, draw.commitment, draw.committed_at, draw.beacon, draw.last_entry, draw.entries_closed_at, draw.root,
-    draw.root_at, draw.beacon_value, draw.beacon_at, draw.beacon_missed, draw.entries, draw.secret, draw.closed_at,
+    progress.ordered_by, draw.commitment, draw.committed_at, draw.prequeue_at, draw.beacon, draw.last_entry,
+    draw.entries_closed_at, draw.root, draw.root_at, draw.beacon_value, draw.beacon_at, draw.beacon_missed, draw.entries,
+    draw.secret, draw.closed_at,
     ARRAY(
         SELECT gap.first FROM line.gaps AS gap
         WHERE gap.room = $1 AND gap.epoch = $2 AND gap.kind = 'entry' ORDER BY gap.first

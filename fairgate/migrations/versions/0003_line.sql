@@ -78,6 +78,7 @@ CREATE INDEX late_entries ON line.entries (room, epoch, entry) WHERE late;
 ALTER TABLE line.draws
     ADD COLUMN leaves_restored   integer NOT NULL DEFAULT 0,  -- how many were rebuilt from tickets before the close
     ADD COLUMN kept_from         timestamptz,  -- a pre-queue that had begun was taken back: the commitment stands for good
+    ADD COLUMN prequeue_at       timestamptz,  -- when the pre-queue was to begin, as that stood at the close
     ADD COLUMN last_entry        bigint,       -- the last entry issued, gaps counted
     ADD COLUMN entries_closed_at timestamptz,
     ADD COLUMN root              bytea,
@@ -86,6 +87,7 @@ ALTER TABLE line.draws
     ADD COLUMN beacon_value      bytea,
     ADD COLUMN beacon_at         timestamptz,
     ADD COLUMN beacon_missed     boolean NOT NULL DEFAULT false,
+    ADD CONSTRAINT draw_is_committed_before_its_prequeue CHECK (prequeue_at >= committed_at),
     ADD CONSTRAINT draw_root_is_sha256 CHECK (octet_length(root) = 32),
     ADD CONSTRAINT draw_beacon_value_is_sha256 CHECK (octet_length(beacon_value) = 32),
     ADD CONSTRAINT draw_closes_its_entries_whole CHECK ((entries_closed_at IS NULL) = (last_entry IS NULL)),
