@@ -88,12 +88,18 @@ class LineWorld:
         await self.pool.execute("UPDATE line.rooms SET opens_at = $2 WHERE name = $1", self.room, moment)
 
     async def join(self) -> Buyer:
-        """One more buyer in line."""
+        """One more buyer in line; the scripts hear that a room takes people with the leader's next step."""
         secret = secrets.token_urlsafe(32)
         client_id = client_id_of(secret)
-        answer = await self.http.post(f"/rooms/{self.room}/tickets", json={"client_id": client_id})
-        assert answer.status_code == 201, answer.text
-        joined = answer.json()
+        answers: list[httpx.Response] = []
+
+        async def taken() -> bool:
+            answers.append(await self.http.post(f"/rooms/{self.room}/tickets", json={"client_id": client_id}))
+            return answers[-1].status_code == 201 or answers[-1].json().get("reason") != "not-yet"
+
+        await until(taken, "the room takes somebody")
+        assert answers[-1].status_code == 201, answers[-1].text
+        joined = answers[-1].json()
         return Buyer(secret, client_id, joined["ticket"], joined["ticket_id"], joined)
 
     async def place(self, buyer: Buyer) -> dict[str, object]:
