@@ -21,6 +21,7 @@ ROOM = "bench-draw"
 OPENS_SECONDS_MAX, PLACE_MICROSECONDS_MAX = 1.0, 50.0
 BYTES_BEFORE_MAX, BYTES_AFTER_MAX = 150.0, 100.0
 PLACES_TRIED = 20_000
+FILL_ENTRIES = 50_000  # what a statement fills within its time
 TRIES_MAX, TRY_SECONDS = 2_400, 0.1
 
 
@@ -61,7 +62,8 @@ async def bytes_a_waiter(redis: Redis, room: str, counter: str) -> float:
 
 async def measure_draw(pool: Pool, redis: Redis, entries: int) -> list[Fact]:
     """Fill the room to so many entries, open it by hand, and see how long the draw took, and a place takes."""
-    await pool.execute(bench_sql("fill_entries.sql"), ROOM, entries)
+    for first in range(1, entries + 1, FILL_ENTRIES):
+        await pool.execute(bench_sql("fill_entries.sql"), ROOM, first, min(first + FILL_ENTRIES - 1, entries))
     line = keys(ROOM, 1, "line")[0]
     await redis.hset(line, mapping={"entries": str(entries), "entry_limit": str(entries)})
     await until(lambda: _chunked(pool, entries // CHUNK_LEAVES), "the leaves are kept")
