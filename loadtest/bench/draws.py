@@ -62,9 +62,10 @@ async def bytes_a_waiter(redis: Redis, room: str, counter: str) -> float:
 
 async def measure_draw(pool: Pool, redis: Redis, entries: int) -> list[Fact]:
     """Fill the room to so many entries, open it by hand, and see how long the draw took, and a place takes."""
+    line = keys(ROOM, 1, "line")[0]
+    entries = max(entries, int(await redis.hget(line, "entries") or 0))  # those who joined over HTTP are among them
     for first in range(1, entries + 1, FILL_ENTRIES):
         await pool.execute(bench_sql("fill_entries.sql"), ROOM, first, min(first + FILL_ENTRIES - 1, entries))
-    line = keys(ROOM, 1, "line")[0]
     await redis.hset(line, mapping={"entries": str(entries), "entry_limit": str(entries)})
     await until(lambda: _chunked(pool, entries // CHUNK_LEAVES), "the leaves are kept")
     started = time.perf_counter()
