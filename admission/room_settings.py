@@ -14,7 +14,7 @@ Method = Literal["draw", "fifo", "passthrough", "reject"]
 Phase = Literal["draft", "prequeue", "standby", "open", "paused", "closed"]
 AwayPolicy = Literal["closed", "open", "last-rate"]
 
-PLAIN = r"^[^\x00-\x1f\x7f]+$"  # text in one line, without control characters
+PLAIN = r"^[^\x00-\x1f\x7f]+(?![\s\S])"  # text in one line, without control characters
 ROOM_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 TURN_SECONDS_MAX = 3600
 
@@ -25,7 +25,7 @@ class Beacon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `source` is where `/public/{round}` answers (drand's HTTP form); `fallback` says what happens when it does not come.
     """
 
-    source: Annotated[str, msgspec.Meta(min_length=8, max_length=200, pattern=r"^https?://[^\s?#]+[^\s?#/]$")]
+    source: Annotated[str, msgspec.Meta(min_length=8, max_length=200, pattern=r"^https?://[^\s?#]+[^\s?#/](?![\s\S])")]
     round: Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
     fallback: Literal["wait", "without"] = "wait"
 

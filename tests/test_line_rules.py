@@ -284,6 +284,8 @@ def test_cloudflares_names_work_and_never_twice() -> None:
         ({"method": "lottery"}, "/method"),
         ({"rate_min_per_minute": 90}, "/rate_min_per_minute"),
         ({"skus": ["a", "b", "a"]}, "/skus"),
+        ({"title": "A line\n"}, "/title"),
+        ({"beacon": {"source": "https://beacon.example\n", "round": 1}}, "/beacon/source"),
         ({"method": "draw", "standby_above_per_minute": 9}, "/standby_above_per_minute"),
         ({"method": "fifo", "beacon": {"source": "https://beacon.example", "round": 1}}, "/beacon"),
         ({"beacon": {"source": "http://beacon.example", "round": 1}}, "/beacon/source"),
