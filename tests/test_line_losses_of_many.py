@@ -165,7 +165,7 @@ async def test_a_hundred_thousand_in_the_open_line_keep_their_order_through_ever
         for buyer in heads:
             assert (await crowd.world.claim(buyer)).json()["pass"] == passes[buyer.ticket_id]
         status = await crowd.world.status()
-        assert msgspec.convert(status["called"], int) <= CAP, "nobody is called beyond the cap"
+        assert msgspec.convert(status["active"], int) <= CAP, "nobody is let in beyond the cap"
         assert await pool.fetchval("SELECT count(*) FROM line.claims") == len(heads)
 
 

@@ -73,6 +73,15 @@ async def test_a_refusal_tells_sold_from_merely_held(world: World) -> None:
     assert refused.facts["next_release_at"] == kept.document["expires_at"]
 
 
+async def test_a_refusal_counts_as_held_what_its_own_batch_was_given(world: World) -> None:
+    """Two units on two sub-counters: no lane can give both, so the tail gives them to one and refuses the others beside it."""
+    await world.fungible(total=2, shards=2)
+    outcomes = await asyncio.gather(*(world.reserve(Line("ticket", 2)) for _ in range(12)))
+    refused = [outcome for outcome in outcomes if isinstance(outcome, Refused)]
+    assert len(refused) == 11
+    assert {(outcome.facts["available"], outcome.facts["held"]) for outcome in refused} == {(0, 2)}
+
+
 async def test_limits_hold_inside_one_batch_and_over_two_workers(world: World) -> None:
     await world.fungible(total=500, shards=8, buyer_max=3)
     workers = (world, World(world.pool))

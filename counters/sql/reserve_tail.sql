@@ -29,6 +29,7 @@ DECLARE
     v_answers  text[];
     v_next     text;
     v_locked   boolean;
+    v_granted  bigint;
 BEGIN
     SELECT * INTO STRICT v_sku FROM stock.skus WHERE id = p_sku;
     SELECT * INTO v_stock FROM stock_verbs.tail_stock(p_sku, clock_timestamp());
@@ -56,12 +57,16 @@ BEGIN
             v_outcomes, 'sold-out', 'again'), 'insufficient-stock', 'again'), 'buyer-limit', 'again');
     END IF;
     v_next := stock_verbs.next_release(p_sku, v_stock.now);
+    v_granted := coalesce((  -- whoever is refused beside them hears of these units as held
+        SELECT sum(member.quantity) FROM unnest(v_outcomes, p_quantities) AS member (outcome, quantity)
+         WHERE member.outcome = 'granted'), 0);
     RETURN QUERY
         SELECT member.place::integer, CASE member.outcome WHEN 'reclaim-limit' THEN 'reclaim' ELSE member.outcome END, CASE
                WHEN member.outcome = 'reclaim-limit' THEN (
                    SELECT json_agg(id) FROM stock.skus WHERE id = p_sku OR limit_group = v_sku.limit_group)::text
                WHEN member.outcome IN ('sold-out', 'insufficient-stock') THEN json_build_object(
-                   'sku', v_sku.name, 'available', member.figure, 'held', v_stock.held - v_stock.due, 'next_release_at', v_next)::text
+                   'sku', v_sku.name, 'available', member.figure, 'held', v_stock.held - v_stock.due + v_granted,
+                   'next_release_at', v_next)::text
                WHEN member.outcome = 'buyer-limit' THEN json_build_object(
                    'sku', v_sku.name, 'limit', v_sku.buyer_max, 'taken', member.figure, 'asked', member.quantity)::text
                WHEN member.outcome = 'buyer-missing' THEN json_build_object('sku', v_sku.name)::text
