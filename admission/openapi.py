@@ -54,7 +54,12 @@ def openapi_document(server_url: str) -> dict[str, Any]:
             "description": "The line: rooms, tickets, passes, the gate.",
         },
         "servers": [{"url": server_url}],
-        "paths": _buyer_paths() | _draw_paths() | _proxy_paths() | _operator_paths() | _key_paths(),
+        "paths": _buyer_paths()
+        | _draw_paths()
+        | _proxy_paths()
+        | _operator_paths()
+        | _revocation_paths()
+        | _key_paths(),
         "components": {
             "schemas": {
                 **schemas,
@@ -104,14 +109,6 @@ def _buyer_paths() -> dict[str, Any]:
                 security=_PROVEN,
             ),
         },
-        "/rooms/{room}/revocations": {
-            "parameters": [_ROOM, _SINCE],
-            "get": _call(
-                "The passes that are refused before their time, signed",
-                {200: ("A JWS of the type fairgate-revocations+jwt", "SignedList"), 304: ("Nothing new", None)},
-                "signed-revocations",
-            ),
-        },
         "/rooms/{room}/passes": {
             "parameters": [_ROOM],
             "post": _call(
@@ -132,6 +129,36 @@ def _buyer_paths() -> dict[str, Any]:
             ),
         },
     } | _recovery_paths()
+
+
+def _revocation_paths() -> dict[str, Any]:
+    key: list[dict[str, list[str]]] = [{"key": []}]
+    return {
+        "/rooms/{room}/revocations": {
+            "parameters": [_ROOM, _SINCE],
+            "get": _call(
+                "The passes that are refused before their time, signed",
+                {200: ("A JWS of the type fairgate-revocations+jwt", "SignedList"), 304: ("Nothing new", None)},
+                "signed-revocations",
+            ),
+        },
+        "/admin/rooms/{room}/revocations": {
+            "parameters": [_ROOM],
+            "post": _call(
+                "End a pass, a ticket or an identity's passes, for good",
+                {201: ("The revocation", "Revoked"), 200: ("The revocation that stood before", "Revoked")},
+                "revoke",
+                body="Revocation",
+                security=key,
+            ),
+            "get": _call(
+                "What was revoked in the present epoch, newest first",
+                {200: ("The revocations", "Revocations")},
+                "list-revocations",
+                security=key,
+            ),
+        },
+    }
 
 
 def _recovery_paths() -> dict[str, Any]:
@@ -234,22 +261,6 @@ def _operator_paths() -> dict[str, Any]:
             "parameters": [_ROOM, _BEFORE],
             "get": _call(
                 "What operators did, newest first", {200: ("The actions", "Actions")}, "list-actions", security=key
-            ),
-        },
-        "/admin/rooms/{room}/revocations": {
-            "parameters": [_ROOM],
-            "post": _call(
-                "End a pass, a ticket or an identity's passes, for good",
-                {201: ("The revocation", "Revoked"), 200: ("The revocation that stood before", "Revoked")},
-                "revoke",
-                body="Revocation",
-                security=key,
-            ),
-            "get": _call(
-                "What was revoked in the present epoch, newest first",
-                {200: ("The revocations", "Revocations")},
-                "list-revocations",
-                security=key,
             ),
         },
         "/admin/rooms/{room}/{hand}": {

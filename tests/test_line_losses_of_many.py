@@ -136,6 +136,12 @@ async def every_loss(crowd: Crowded, folder: Path) -> None:
     await crowd.loses("kill -9, restart without data", emptied)
     await crowd.loses("kill -9, a second older", rewound)
     await crowd.loses("restart while the controller is down", restarted_without_a_controller)
+    await fails_over(crowd)
+
+
+async def fails_over(crowd: Crowded) -> None:
+    """Lose the last joins to a replica that lags when it is promoted."""
+    server, world = crowd.server, crowd.world
     async with redis.Redis.from_url(crowd.replica.url) as follower:
         host, port = server.url.rpartition("@")[2].split(":")
         await follower.replicaof(host, int(port))
